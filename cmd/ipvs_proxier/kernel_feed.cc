@@ -56,11 +56,11 @@ void KernelFeed::watch_filter(const KernelTables& tables, spdlog::logger& logger
   loop_.watch(filter_->fd(), [this, holds_ours] {
     const auto events = filter_->take();
     sync::SyncInput input;
-    const bool remade = events.base_chains || events.overrun;
-    input.firewall_changed = remade || events.flow_rules;
+    input.firewall_changed = events.base_chains || events.overrun;
+    input.flow_rules_changed = events.flow_rules || events.overrun;
     // Legacy tables tell nothing. Who makes a firewall anew in nf_tables may have flushed them,
     // too, as firewalld does.
-    input.filter_changed = holds_ours ? !events.empty() : remade;
+    input.filter_changed = holds_ours ? !events.empty() : input.firewall_changed;
     if (!input.empty()) mail_.put(std::move(input));
   });
 }

@@ -10,14 +10,22 @@ namespace ipvsproxier::sync {
 using netlink::Family;
 using netlink::NftFlowRule;
 
+std::optional<TimePoint> FlowGuard::next() const {
+  if (!hurried_ || !find_) return std::nullopt;
+  return not_before_;
+}
+
 FlowGuard::Change FlowGuard::look(ipset::RuleTable& rules, plan::Planner& planner, TimePoint now) {
   Change change;
   if (!find_) return change;
+  hurried_ = false;
+  not_before_ = now + kBetweenLooks;
   auto found = find_();
   if (!found) {
     logger_.debug("rules that add to flowtables: {}", netlink::to_string(found.error()));
     return change;
   }
+  const bool changed = std::exchange(changed_, false);
   const auto threatened = ipset::families_of_flows(*found);
   for (const auto& [family, parameters] : planner.desired().rules) {
     const bool is_guarded = parameters.unaccelerated;
@@ -29,6 +37,8 @@ FlowGuard::Change FlowGuard::look(ipset::RuleTable& rules, plan::Planner& planne
       if (!usable) continue;
       change.rules.insert(family);
       change.guarded.insert(family);
+    } else if (is_guarded && changed) {
+      seen_[family] = now;
     } else if (is_guarded && now >= seen_[family] + kStays) {
       change.rules.insert(family);
     }

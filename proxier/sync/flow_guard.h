@@ -9,6 +9,7 @@
 #include <chrono>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -28,11 +29,19 @@ using FindFlowRules = std::function<netlink::Result<std::vector<netlink::NftFlow
 class FlowGuard {
  public:
   static constexpr std::chrono::seconds kStays{10};
+  static constexpr std::chrono::seconds kBetweenLooks{1};
   // More rules than that are counted.
   static constexpr std::size_t kMostTold = 8;
 
   // An empty `find`: this kernel has no nf_tables.
   FlowGuard(FindFlowRules find, spdlog::logger& logger) : find_(std::move(find)), logger_(logger) {}
+
+  // All was read again, or others changed such rules: if these are away at the next look, they may
+  // have been there since the last one. One look a second at most.
+  void hurry() { hurried_ = true; }
+  void note_change() { hurried_ = changed_ = true; }
+  std::optional<TimePoint> next() const;
+  bool is_due(TimePoint now) const { return next() && now >= *next(); }
 
   struct Change {
     std::set<netlink::Family> rules;    // differ from now on
@@ -56,6 +65,9 @@ class FlowGuard {
   std::map<netlink::Family, std::string> why_;        // not guarded, though there is such a rule
   std::map<netlink::NftFlowRule, std::string> told_;  // with why they are not guarded
   std::size_t untold_ = 0;
+  bool hurried_ = false;
+  bool changed_ = false;  // since the last look
+  TimePoint not_before_{};
 };
 
 }  // namespace ipvsproxier::sync

@@ -66,6 +66,7 @@ void Reconciler::take(SyncInput input) {
   link_events_.merge(std::move(input.links));
   filter_changed_ = filter_changed_ || input.filter_changed;
   if (input.firewall_changed) firewall_.hurry();
+  if (input.flow_rules_changed) flow_guard_.note_change();
 }
 
 SyncReport Reconciler::run(TimePoint now, const std::stop_token& stop) {
@@ -90,7 +91,8 @@ SyncReport Reconciler::run(TimePoint now, const std::stop_token& stop) {
   if (!stop.stop_requested()) purge_flows(now, pass);
   if (reads_figures() && !stop.stop_requested()) read_figures(now, pass);
   if (pass.whole) firewall_.hurry();
-  if (has_mirror() && firewall_.is_due(now) && !stop.stop_requested()) look_at_firewall(now, pass);
+  if (pass.whole) flow_guard_.hurry();
+  if (has_mirror() && !stop.stop_requested()) look_at_others(now, pass);
   auto report = finish(now, pass);
   const auto took = std::chrono::steady_clock::now() - begin;
   note_standing(report, took);
@@ -141,7 +143,8 @@ TimePoint Reconciler::due_by_time() const {
   auto when = schedule_.due();
   for (const auto& next :
        {retries_.next(), refusals_.next(), scheduler_changes_.next(), drain_.next(), flows_.next(),
-        trash_.next(), has_mirror() ? firewall_.next() : std::nullopt})
+        trash_.next(), has_mirror() ? firewall_.next() : std::nullopt,
+        has_mirror() ? flow_guard_.next() : std::nullopt})
     if (next) when = std::min(when, *next);
   return when;
 }
@@ -391,9 +394,15 @@ void Reconciler::read_figures(TimePoint now, Pass& pass) {
 
 void Reconciler::purge_flows(TimePoint now, Pass& pass) {
   if (!flows_.next() || now < *flows_.next()) return;
-  pass.purges =
+  const auto purges =
       flows_.purge(kernel_.conntrack, planner_.desired(), mirror_.state(), now, pass.failures);
-  for (const auto& [family, purge] : pass.purges) pass.flows += purge.removed;
+  for (const auto& [family, purge] : purges) {
+    pass.flows += purge.removed;
+    auto& all = pass.purges[family];
+    all.removed += purge.removed;
+    all.failed += purge.failed;
+    all.took += purge.took;
+  }
 }
 
 }  // namespace ipvsproxier::sync

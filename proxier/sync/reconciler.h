@@ -179,7 +179,7 @@ class Reconciler {
   void read_figures(TimePoint now, Pass& pass);
   void look_for_translation();
   std::set<netlink::Family> look_for_flow_rules(TimePoint now);
-  void look_at_firewall(TimePoint now, Pass& pass);
+  void look_at_others(TimePoint now, Pass& pass);
   void settle_destinations(netlink::Family family, TimePoint now);
   void take_over(TimePoint now, const SyncReport& report);
   bool has_all(netlink::Family family) const;

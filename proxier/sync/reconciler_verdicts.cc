@@ -52,14 +52,20 @@ std::set<netlink::Family> Reconciler::look_for_flow_rules(TimePoint now) {
   return std::move(change.rules);
 }
 
-void Reconciler::look_at_firewall(TimePoint now, Pass& pass) {
+// What others have in the packet filter. Flowtables come first: each answer that one forwards costs
+// a connection.
+void Reconciler::look_at_others(TimePoint now, Pass& pass) {
+  if (flow_guard_.is_due(now)) {
+    auto rules = look_for_flow_rules(now);
+    if (!rules.empty()) {
+      apply({.services = {}, .addresses = {}, .elements = {}, .rules = std::move(rules)}, now,
+            pass);
+      purge_flows(now, pass);
+    }
+  }
+  if (!firewall_.is_due(now)) return;
   firewall_.look(planner_.desired(), now);
   settings_.progress();
-  auto rules = look_for_flow_rules(now);
-  if (rules.empty()) return;
-  // Connections that the flowtable has are removed in the next run: new ones stay out of it by
-  // then.
-  apply({.services = {}, .addresses = {}, .elements = {}, .rules = std::move(rules)}, now, pass);
 }
 
 void Reconciler::settle_destinations(netlink::Family family, TimePoint now) {

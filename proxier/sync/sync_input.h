@@ -59,16 +59,16 @@ struct SyncInput {
   netlink::LinkEvents links;
   // Others changed what holds our sets and rules, or may have: notifications were lost.
   bool filter_changed = false;
-  // Others made, changed or removed base chains of nf_tables, or rules that add to a flowtable.
-  bool firewall_changed = false;
+  bool firewall_changed = false;    // others made, changed or removed base chains of nf_tables
+  bool flow_rules_changed = false;  // or rules that add to a flowtable
   // The addresses by which the API server is reached, if they changed.
   std::optional<std::set<netlink::IpAddress>> api_server;
   bool figures = false;  // somebody wants the traffic figures of Services
   std::vector<Question> questions;
 
   bool empty() const {
-    return changes.empty() && links.empty() && !filter_changed && !firewall_changed && !figures &&
-           !api_server && questions.empty();
+    return changes.empty() && links.empty() && !filter_changed && !firewall_changed &&
+           !flow_rules_changed && !figures && !api_server && questions.empty();
   }
   // A caller is waiting for an answer. Figures wait like changes, which would be taken with them.
   bool urgent() const { return !questions.empty(); }
@@ -77,6 +77,7 @@ struct SyncInput {
     links.merge(std::move(later.links));
     filter_changed = filter_changed || later.filter_changed;
     firewall_changed = firewall_changed || later.firewall_changed;
+    flow_rules_changed = flow_rules_changed || later.flow_rules_changed;
     figures = figures || later.figures;
     if (later.api_server) api_server = std::move(later.api_server);
     std::move(later.questions.begin(), later.questions.end(), std::back_inserter(questions));

@@ -3,7 +3,9 @@
 // FakeConntrackTable: tracked flows of the default zone in memory. Lists are in order.
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "netlink/conntrack/conntrack_table.h"

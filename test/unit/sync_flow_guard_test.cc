@@ -61,10 +61,6 @@ struct Node {
     settings.remove_nft_leftovers = [](Family) -> netlink::Result<ipset::RemovedNft> {
       return ipset::RemovedNft{};
     };
-    settings.find_firewall_warnings = [](const auto&,
-                                         auto) -> netlink::Result<ipset::FirewallLook> {
-      return ipset::FirewallLook{};
-    };
     settings.find_flow_rules = [this]() -> netlink::Result<std::vector<NftFlowRule>> {
       ++looks;
       if (!foreign) return netlink::Error{netlink::ErrorKind::busy, 0, "busy"};
@@ -87,7 +83,7 @@ struct Node {
   }
   void hear_of_change() {
     SyncInput input;
-    input.firewall_changed = true;
+    input.flow_rules_changed = true;
     daemon->take(std::move(input));
     run();
   }
@@ -191,6 +187,18 @@ TEST_CASE("flow guard: who adds and removes such a rule all the time has us writ
   CHECK(node.looks - looks <= 11);  // one a second, in ten seconds
 }
 
+TEST_CASE("flow guard: a rule that looks never meet keeps the guard") {
+  Node node;
+  node.foreign = {kForeign};
+  node.start();
+  node.foreign->clear();
+  for (int i = 0; i < 60; ++i) {
+    node.wait(seconds(1));
+    node.hear_of_change();
+  }
+  CHECK(node.guarded() == kGuardedChains);
+}
+
 TEST_CASE("flow guard: a kernel without the object has the other rules, and that is told") {
   Node node;
   node.nf_tables.has_expectations = false;
@@ -260,14 +268,10 @@ TEST_CASE("flow guard: connections that the flowtable has are removed when the g
 }
 
 TEST_CASE("flow guard: legacy iptables has none, which is told") {
-  test::FakeDaemon daemon(
-      {.remove_nft_leftovers = {},
-       .find_firewall_warnings = [](const auto&, auto) -> netlink::Result<ipset::FirewallLook> {
-         return ipset::FirewallLook{};
-       },
-       .find_flow_rules = []() -> netlink::Result<std::vector<NftFlowRule>> {
-         return std::vector{kForeign};
-       }});
+  test::FakeDaemon daemon({.remove_nft_leftovers = {},
+                           .find_flow_rules = []() -> netlink::Result<std::vector<NftFlowRule>> {
+                             return std::vector{kForeign};
+                           }});
   daemon.see(test::web_with({test::e1()}));
   CHECK(daemon.says("[warning] nf_tables table inet nb, chain forward adds connections"));
   CHECK(daemon.says("--packet-filter=nftables"));
