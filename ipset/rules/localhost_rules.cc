@@ -13,7 +13,7 @@ namespace {
 using netlink::IpAddress;
 using netlink::IpPrefix;
 
-IpPrefix host(const IpAddress& address) {
+IpPrefix host_of(const IpAddress& address) {
   return IpPrefix::of(address, netlink::address_bits(address.family()));
 }
 
@@ -53,11 +53,11 @@ std::vector<Rule> localhost_rules(std::string_view chain, Family family,
   if (chain == "KUBE-SERVICES") {
     std::vector<Rule> rules{
         {.destination = loop.all, .target = JumpTarget{.chain = std::string(kMarkChain)}},
-        {.destination = host(loop.near), .target = DestinationTarget{.address = loop.server}}};
+        {.destination = host_of(loop.near), .target = DestinationTarget{.address = loop.server}}};
     if (parameters.non_empty.contains(SetId::localhost))
       rules.insert(rules.begin(),
                    {.source = SourceMatch{.prefix = loop.sources},
-                    .destination = host(loop.localhost),
+                    .destination = host_of(loop.localhost),
                     .matches = {SetMatch{.set = set_name(SetId::localhost, family),
                                          .directions = {Direction::dst, Direction::dst}}},
                     .target = DestinationTarget{.address = loop.near}});
@@ -65,22 +65,22 @@ std::vector<Rule> localhost_rules(std::string_view chain, Family family,
   }
   if (chain == "KUBE-POSTROUTING")
     return {{.source = SourceMatch{.prefix = loop.sources},
-             .destination = host(loop.near),
+             .destination = host_of(loop.near),
              .target = SourceTarget{.address = loop.far}}};
   // No packet that is on its way has such a destination here: nobody translated it, or the address
   // is not there.
   if (chain == "KUBE-FORWARD")
-    return {{.destination = host(loop.near), .target = Verdict::drop},
-            {.destination = host(loop.server), .target = Verdict::drop},
-            {.destination = host(loop.far),
+    return {{.destination = host_of(loop.near), .target = Verdict::drop},
+            {.destination = host_of(loop.server), .target = Verdict::drop},
+            {.destination = host_of(loop.far),
              .in_interface = InInterfaceMatch{.name = std::string(kLoopLinks), .is_prefix = true},
              .target = Verdict::drop}};
   if (chain == "KUBE-IPVS-FILTER")
-    return {{.source = SourceMatch{.prefix = host(loop.far)},
-             .destination = host(loop.server),
+    return {{.source = SourceMatch{.prefix = host_of(loop.far)},
+             .destination = host_of(loop.server),
              .in_interface = InInterfaceMatch{.name = std::string(kSecondLoopLink)},
              .target = Verdict::return_},
-            {.destination = host(loop.server), .target = Verdict::drop}};
+            {.destination = host_of(loop.server), .target = Verdict::drop}};
   return {};
 }
 
