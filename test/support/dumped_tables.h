@@ -36,6 +36,13 @@ class DumpedTables final : public ipset::FilterTable {
     for (const auto& [key, contents] : contents_) tables.push_back(key);
     return tables;
   }
+  netlink::Result<std::optional<netlink::NftExpectation>> find_expectation(
+      const netlink::NftTableKey& /*table*/, const std::string& /*name*/) override {
+    return std::optional<netlink::NftExpectation>{};
+  }
+  netlink::Result<std::vector<netlink::NftFlowRule>> list_flow_rules() override {
+    return std::vector<netlink::NftFlowRule>{};
+  }
   netlink::Result<std::optional<ipset::FilterContents>> list_frame(
       const netlink::NftTableKey& table) override {
     const auto found = contents_.find(table);

@@ -156,6 +156,13 @@ class WatchedFilterTable final : public FilterTable {
                                                       const std::string& set) override {
     return table_.find_set(table, set);
   }
+  Result<std::optional<netlink::NftExpectation>> find_expectation(
+      const netlink::NftTableKey& table, const std::string& name) override {
+    return table_.find_expectation(table, name);
+  }
+  Result<std::vector<netlink::NftFlowRule>> list_flow_rules() override {
+    return table_.list_flow_rules();
+  }
   Result<std::optional<ElementsPart>> begin_elements(const netlink::NftTableKey& table,
                                                      const std::string& set) override {
     return table_.begin_elements(table, set);

@@ -32,7 +32,7 @@ const NftFlowRule kForeign{{NftFamily::inet, "nb"}, "forward", "f"};
 const NftFlowRule kSixthOnly{{NftFamily::ip6, "nb6"}, "forward", "f"};
 
 // A node with nf_tables, and a daemon on it that follows.
-struct Node {
+struct GuardedNode {
   test::FakeIpvsTable ipvs;
   test::FakeLinkTable links;
   test::FakeConntrackTable conntrack;
@@ -47,7 +47,7 @@ struct Node {
   std::optional<Reconciler> daemon;
   TimePoint now{std::chrono::hours(1)};
 
-  Node() {
+  GuardedNode() {
     links.add_link("eth0", "veth");
     for (const auto& address : test::vector_node().addresses)
       if (address.link == "eth0") links.add_address(address);
@@ -118,14 +118,14 @@ TEST_CASE("flow guard: families of the rules of others") {
 }
 
 TEST_CASE("flow guard: without a flowtable nothing is there") {
-  Node node;
+  GuardedNode node;
   node.start();
   CHECK(node.guarded() == 0);
   CHECK(node.table()->expectations.empty());
 }
 
 TEST_CASE("flow guard: a rule that is there at the start is met by the first writing") {
-  Node node;
+  GuardedNode node;
   node.foreign = {kForeign};
   node.start();
   CHECK(node.guarded() == kGuardedChains);
@@ -137,7 +137,7 @@ TEST_CASE("flow guard: a rule that is there at the start is met by the first wri
 }
 
 TEST_CASE("flow guard: it comes soon after such a rule, and is removed after it") {
-  Node node;
+  GuardedNode node;
   node.start();
   node.wait(seconds(2));
   node.foreign = {kForeign};
@@ -154,14 +154,14 @@ TEST_CASE("flow guard: it comes soon after such a rule, and is removed after it"
 }
 
 TEST_CASE("flow guard: a rule of the other family alone changes nothing") {
-  Node node;
+  GuardedNode node;
   node.foreign = {kSixthOnly};
   node.start();
   CHECK(node.guarded() == 0);
 }
 
 TEST_CASE("flow guard: what cannot be read leaves what is there") {
-  Node node;
+  GuardedNode node;
   node.foreign = {kForeign};
   node.start();
   node.foreign.reset();
@@ -170,7 +170,7 @@ TEST_CASE("flow guard: what cannot be read leaves what is there") {
 }
 
 TEST_CASE("flow guard: who adds and removes such a rule all the time has us write once") {
-  Node node;
+  GuardedNode node;
   node.foreign = {kForeign};
   node.start();
   const auto generation = node.nf_tables.generation();
@@ -188,7 +188,7 @@ TEST_CASE("flow guard: who adds and removes such a rule all the time has us writ
 }
 
 TEST_CASE("flow guard: a rule that looks never meet keeps the guard") {
-  Node node;
+  GuardedNode node;
   node.foreign = {kForeign};
   node.start();
   node.foreign->clear();
@@ -200,7 +200,7 @@ TEST_CASE("flow guard: a rule that looks never meet keeps the guard") {
 }
 
 TEST_CASE("flow guard: a kernel without the object has the other rules, and that is told") {
-  Node node;
+  GuardedNode node;
   node.nf_tables.has_expectations = false;
   node.foreign = {kForeign};
   node.start();
@@ -218,7 +218,7 @@ TEST_CASE("flow guard: a kernel without the object has the other rules, and that
 }
 
 TEST_CASE("flow guard: an object of our name that somebody else made is replaced") {
-  Node node;
+  GuardedNode node;
   node.start();
   const auto key = ipset::nft_table_of(Family::ipv4);
   CHECK(node.nf_tables.apply({{netlink::NftAddExpectation{
@@ -230,7 +230,7 @@ TEST_CASE("flow guard: an object of our name that somebody else made is replaced
 }
 
 TEST_CASE("flow guard: what others change of our rules is put back") {
-  Node node;
+  GuardedNode node;
   node.foreign = {kForeign};
   node.start();
   const auto key = ipset::nft_table_of(Family::ipv4);
@@ -241,7 +241,7 @@ TEST_CASE("flow guard: what others change of our rules is put back") {
 }
 
 TEST_CASE("flow guard: connections that the flowtable has are removed when the guard comes") {
-  Node node;
+  GuardedNode node;
   node.start();
   const netlink::FlowEnd web{test::kWeb.address, test::kWeb.port};
   const netlink::FlowEnd pod{ip("10.244.0.3"), 8080};
