@@ -208,7 +208,7 @@ TEST_CASE("what could not be read in full removes and drains nothing, but adds a
 
   cluster = model::ClusterState{};
   cluster.complete = false;
-  CHECK(diff(plan(cluster, test::vector_node(), test::options_v4()).state, kernel.state).empty());
+  CHECK(diff(desired_of(cluster), kernel.state).empty());
 }
 
 TEST_CASE("a restriction that goes keeps its rules until its elements are gone") {
