@@ -94,7 +94,7 @@ TEST_CASE("cleanup: all that is ours goes in one run, and nothing else", "[item-
   const auto report = node.clean();
   CHECK(failures_of(report) == Lines{});
   CHECK(to_string(report) ==
-        "2 links, 1 local routes, 2 virtual services, 18 jumps, 22 chains, 35 sets, 1 nftables "
+        "2 links, 1 local routes, 2 virtual services, 18 jumps, 22 chains, 36 sets, 1 nftables "
         "tables; 1 virtual services of other programs stay: 192.168.3.3:80/TCP");
   auto& daemon = node.daemon;
   CHECK(node.sets_left() == 0);
@@ -138,7 +138,7 @@ TEST_CASE("cleanup: what fails does not stop the rest") {
                                      "remove chain KUBE-FORWARD", "remove rules of IPv6 table nat",
                                      "remove set KUBE-CLUSTER-IP"});
   CHECK(to_string(report) ==
-        "1 links, 0 local routes, 1 virtual services, 15 jumps, 16 chains, 34 sets, 1 nftables "
+        "1 links, 0 local routes, 1 virtual services, 15 jumps, 16 chains, 35 sets, 1 nftables "
         "tables; 1 virtual services of other programs stay: 192.168.3.3:80/TCP");
   CHECK(node.nft_asked == std::vector{Family::ipv4, Family::ipv6});
 
@@ -199,6 +199,7 @@ TEST_CASE("cleanup: what kube-router's service proxy left is removed, and the re
       daemon.sets.ensure({.name = "kube-router-svip-prt", .kind = ipset::SetKind::hash_ip_port}));
   REQUIRE(daemon.sets.ensure({.name = "kube-router-node-ips", .kind = ipset::SetKind::hash_ip}));
   daemon.rules.edit(Family::ipv4, Table::filter, "-N KUBE-ROUTER-SERVICES");
+  daemon.rules.edit(Family::ipv4, Table::filter, "-A KUBE-ROUTER-SERVICES -j REJECT");
   daemon.rules.edit(Family::ipv4, Table::filter, "-A INPUT -j KUBE-ROUTER-SERVICES");
   const bool kube_router = GENERATE(true, false);
   const auto report = clean_up({.ipvs = &daemon.ipvs,
