@@ -12,7 +12,7 @@ void UntrackedProbe::look(plan::NodeInfo& node, bool anew) {
   std::set<netlink::IpAddress> addresses;
   for (const auto family : netlink::kFamilies) addresses.merge(other_link_addresses(node, family));
   for (const auto& [family, ip] : node.ips) addresses.erase(ip);
-  if (anew || addresses != addresses_ || !unjudged_.empty()) {
+  if (anew || addresses != addresses_) {
     auto look = find_(addresses, kLongestLook);
     if (!look) {
       logger_.debug("rules before connection tracking: {}", netlink::to_string(look.error()));

@@ -27,7 +27,9 @@ using FindUntrackedPorts = std::function<netlink::Result<ipset::UntrackedLook>(
 
 class UntrackedProbe {
  public:
-  static constexpr std::chrono::milliseconds kLongestLook{100};
+  // Steps bound a look as well (LookBudget), some 50 ms: this is for a machine that is slower. What
+  // is not judged is IPVS's, so that the program gets no packets.
+  static constexpr std::chrono::milliseconds kLongestLook{1000};
 
   // An empty `find`: there is nothing to find.
   UntrackedProbe(FindUntrackedPorts find, spdlog::logger& logger)
