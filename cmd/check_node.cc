@@ -151,7 +151,6 @@ void read_firewalls(NodeFacts& facts) {
     facts.unjudged.push_back(ipset::text_of_unjudged(table, why));
 }
 
-// Why nf_tables cannot be read is said of firewalls already.
 void read_flow_rules(NodeFacts& facts) {
   const auto rules = loaded_flow_rules();
   if (!rules) return;
@@ -222,7 +221,8 @@ void read_left_ports(NodeFacts& facts) {
     facts.unread.push_back("rules before connection tracking: " + to_string(look.error()));
     return;
   }
-  for (const auto& [table, why] : look->unjudged) facts.unread.push_back(table + ": " + why);
+  for (const auto& [table, why] : look->unjudged)
+    facts.unread.push_back(fmt::format("{}: {}", table, why));
   node.untracked = std::move(look->ports);
   for (const auto family : netlink::kFamilies)
     std::ranges::move(plan::left_ports(node, family), std::back_inserter(facts.left));

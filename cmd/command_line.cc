@@ -226,7 +226,8 @@ const auto kDifferences = std::to_array<MainFlag>({
      "that can be reached from outside (default true)",
      to_difference<&D::strict_internal_traffic_policy>},
     {"open-health-check-ports", "",
-     "Keep healthCheckNodePort open without an address for node ports (default true)",
+     "Keep healthCheckNodePort open without an address for node ports, and both it and the port of "
+     "healthzBindAddress at the addresses of load balancers (default true)",
      to_difference<&D::open_health_check_ports>},
     {"lean-loop-back", "",
      "Masquerade hairpin traffic of those endpoints only that get traffic (default true)",

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <limits>
 
+#include "proxier/config/listen_address.h"
+
 namespace ipvsproxier::cmd {
 
 namespace {
@@ -46,6 +48,13 @@ sync::HostSettings host_settings(const Options& options,
   };
 }
 
+// Load balancers may send health checks to their own addresses. 0: nobody answers there.
+std::uint16_t open_healthz_port(const Options& options) {
+  const auto listens = config::parse_listen_address(options.config.healthz_bind_address);
+  const bool opens = options.differences.open_health_check_ports;
+  return opens && listens && listens->address.is_any() ? listens->port : 0;
+}
+
 }  // namespace
 
 plan::PlannerOptions planner_options(const Options& options,
@@ -73,6 +82,7 @@ plan::PlannerOptions planner_options(const Options& options,
   result.bind_by_routes = options.bind_by_routes;
   result.in_cluster_ranges = options.in_cluster_ranges;
   result.differences = options.differences;
+  result.healthz_port = open_healthz_port(options);
   if (config.conntrack.tcp_be_liberal) result.differences.drop_invalid = false;
   return result;
 }

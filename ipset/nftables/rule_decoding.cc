@@ -161,7 +161,7 @@ class LooseDecoder {
       case Loaded::destination:
         return destination_is(mask, compare.data);
       case Loaded::port:
-        return false;
+        return port_is(compare.data);
     }
     return false;
   }
@@ -200,6 +200,11 @@ class LooseDecoder {
     rule_.in_interface = InInterfaceMatch{
         .name = std::string(data.begin(), end), .is_prefix = is_prefix, .negated = negated};
     return true;
+  }
+  bool port_is(const netlink::Bytes& data) {
+    if (data.size() != 2 || !rule_.protocol) return false;
+    const auto port = static_cast<std::uint16_t>(data[0] << 8 | data[1]);
+    return match(DestinationPortMatch{*rule_.protocol, port, port});
   }
   bool protocol_is(const netlink::Bytes& data) {
     if (data.size() != 1) return false;

@@ -217,7 +217,13 @@ class Encoder {
   }
   bool add(const BridgePortInMatch& /*match*/, const Rule& /*rule*/) { return false; }
   bool add(const IpvsMatch& /*match*/, const Rule& /*rule*/) { return false; }
-  bool add(const DestinationPortMatch& /*match*/, const Rule& /*rule*/) { return false; }
+  bool add(const DestinationPortMatch& match, const Rule& /*rule*/) {
+    if (match.first != match.last) return false;
+    load_transport(0, kPortOffset, 2);
+    compare({static_cast<std::uint8_t>(match.first >> 8U),
+             static_cast<std::uint8_t>(match.first & 0xffU)});
+    return true;
+  }
 
   void decide(NftVerdictCode code, std::string chain = {}) {
     append_verdict(expressions_, code, std::move(chain));

@@ -92,6 +92,16 @@ std::vector<Rule> invalid_rules(Family family, const RuleParameters& parameters,
   return rules;
 }
 
+std::optional<Rule> healthz_rule(Family family, const RuleParameters& parameters, SetId healthz) {
+  using netlink::Protocol;
+  if (!parameters.non_empty.contains(healthz)) return std::nullopt;
+  const auto port = parameters.healthz_port;
+  return Rule{.protocol = Protocol::tcp,
+              .matches = {DestinationPortMatch{Protocol::tcp, port, port},
+                          in_set(healthz, family, {Direction::dst})},
+              .target = Verdict::return_};
+}
+
 bool has_far_pods(Family family, const RuleParameters& parameters) {
   const auto* prefix = std::get_if<IpPrefix>(&parameters.detector);
   return prefix != nullptr && prefix->family() == family && parameters.own_pods != *prefix;

@@ -23,6 +23,10 @@ void match_pods(Rule& rule, netlink::Family family, const LocalDetector& detecto
 // The rules that drop invalid packets of pods and of other endpoints, whose set this is.
 std::vector<Rule> invalid_rules(netlink::Family family, const RuleParameters& parameters,
                                 SetId other_endpoints);
+// The rule that leaves the port of our health server open at the addresses of this set; nullopt:
+// there are none.
+std::optional<Rule> healthz_rule(netlink::Family family, const RuleParameters& parameters,
+                                 SetId healthz);
 
 // Whether the detector takes pods of other nodes for pods of this one, as one by source does.
 bool has_far_pods(netlink::Family family, const RuleParameters& parameters);

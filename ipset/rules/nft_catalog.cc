@@ -172,6 +172,8 @@ class Catalog {
     rules.push_back({.protocol = Protocol::tcp,
                      .matches = {in_set(SetId::nft_health_ports, {Direction::dst})},
                      .target = Verdict::return_});
+    if (auto healthz = healthz_rule(family_, parameters_, SetId::nft_healthz))
+      rules.push_back(*std::move(healthz));
     rules.push_back({.matches = {ConntrackStateMatch{.is_new = true}}, .target = RejectTarget{}});
     return rules;
   }
@@ -305,8 +307,14 @@ std::string_view name_in_table(std::string_view set) {
   return set.substr(set.rfind(' ') + 1);
 }
 
+bool names_port(const Rule& rule) {
+  return std::ranges::any_of(rule.matches, [](const Match& match) {
+    return std::holds_alternative<DestinationPortMatch>(match);
+  });
+}
+
 bool asks_for_port(const Rule& rule, const SetMatch& match) {
-  return rule.protocol && match.directions == std::vector{Direction::dst};
+  return rule.protocol && match.directions == std::vector{Direction::dst} && !names_port(rule);
 }
 
 namespace {

@@ -14,9 +14,8 @@
 //              another table (a hostPort) changes it, and so is that of packets to ports of
 //              Services on addresses of other links. Output does both for packets of this node
 // postrouting: masquerades what input or output has marked, and endpoints that reach themselves
-// forward:     drops invalid packets of pods and endpoints, as input does, and what
-// localhost_rules.h
-//              says; the chain exists only while it has a rule
+// forward:     drops invalid packets of pods and endpoints, as input does, and keeps the packets of
+//              localhost_rules.h inside the loop; the chain exists only while it has a rule
 //
 // Where somebody else's rule adds connections to a flowtable, a rule at the beginning of each chain
 // to which the map leads keeps those of virtual services out (RuleParameters::unaccelerated).
@@ -71,8 +70,11 @@ std::string_view chain_of(ServiceVerdict verdict);
 // "vips" of "ip kube-ipvs vips".
 std::string_view name_in_table(std::string_view set);
 
+// Whether the rule matches a destination port.
+bool names_port(const Rule& rule);
+
 // Whether a set of ports is asked, by the destination port of the rule's protocol. Other sets have
-// addresses.
+// addresses, and so has the set of a rule that names its port.
 bool asks_for_port(const Rule& rule, const SetMatch& match);
 
 // Whether one of the chains settles destinations (RuleParameters::keep_destinations).

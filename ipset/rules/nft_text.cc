@@ -36,6 +36,10 @@ struct NftMatchText {
     return fmt::format("{} {}@{}", addresses, nft_negation(match.negated),
                        name_in_table(match.set));
   }
+  std::string operator()(const DestinationPortMatch& match) const {
+    const auto last = match.last == match.first ? "" : fmt::format("-{}", match.last);
+    return fmt::format("{} dport {}{}", to_lower_string(match.protocol), match.first, last);
+  }
   std::string operator()(const MarkMatch& match) const {
     return fmt::format("meta mark & {:#x} {} {:#x}", match.mask,
                        match.negated ? "!=" : "==", match.value);
@@ -162,12 +166,12 @@ std::string interface_name(const InInterfaceMatch& match) {
   return text + (match.is_prefix ? "*]" : "]");
 }
 
-// A port that is looked up has its protocol before it.
-bool looks_up_port(const Rule& rule) {
-  return std::ranges::any_of(rule.matches, [&](const Match& match) {
-    const auto* set = std::get_if<SetMatch>(&match);
-    return set != nullptr && asks_for_port(rule, *set);
-  });
+// A port has its protocol before it.
+bool has_port(const Rule& rule) {
+  return names_port(rule) || std::ranges::any_of(rule.matches, [&](const Match& match) {
+           const auto* set = std::get_if<SetMatch>(&match);
+           return set != nullptr && asks_for_port(rule, *set);
+         });
 }
 
 }  // namespace
@@ -195,7 +199,7 @@ std::string to_nft_string(const Rule& rule, Family family) {
   if (rule.in_interface)
     result += fmt::format("iifname {}{} ", nft_negation(rule.in_interface->negated),
                           interface_name(*rule.in_interface));
-  if (rule.protocol && !looks_up_port(rule))
+  if (rule.protocol && !has_port(rule))
     result += fmt::format("meta l4proto {} ", to_lower_string(*rule.protocol));
   for (const auto& match : rule.matches)
     result += std::visit(NftMatchText{rule, family}, match) + ' ';

@@ -18,6 +18,7 @@ constexpr std::array<SetId, kIpSetIds.size()> kIptablesOrder = {
     SetId::in_cluster_only,
     SetId::localhost,
     SetId::other_endpoints,
+    SetId::healthz,
     SetId::node_port_local_tcp,
     SetId::node_port_local_udp,
     SetId::node_port_local_sctp_hash,

@@ -455,6 +455,9 @@ TableRules table_rules(Family family, Table table, std::span<const std::string_v
                          std::make_move_iterator(invalid.begin()),
                          std::make_move_iterator(invalid.end()));
     }
+    if (name == kIpvsFilter)  // before the last rule, which rejects
+      if (auto healthz = healthz_rule(family, parameters, SetId::healthz))
+        chain.rules.insert(std::prev(chain.rules.end()), *std::move(healthz));
     auto first = localhost_rules(name, family, parameters);
     chain.rules.insert(chain.rules.begin(), std::make_move_iterator(first.begin()),
                        std::make_move_iterator(first.end()));

@@ -78,6 +78,9 @@ struct RuleParameters {
   // outside its window, are dropped. Nothing translates their addresses, so that the reset with
   // which the node or a client answers them would end the connection.
   bool drop_invalid = false;
+  // The TCP port of this program's health server, which is open at the addresses of the set
+  // healthz.
+  std::uint16_t healthz_port = 0;
   // Node ports are on localhost (localhost_rules.h).
   bool localhost = false;
   // Only nf_tables: no other program's chain changes the destination of a packet to a virtual

@@ -53,12 +53,14 @@ constexpr std::array<SetRow, kIpSetIds.size() + kNftSetIds.size()> kRows = {{
     {SetId::in_cluster_only, "IN-CLUSTER-ONLY", SetKind::hash_ip_port, ""},
     {SetId::localhost, "LOCALHOST", SetKind::hash_ip_port, ""},
     {SetId::other_endpoints, "OTHER-ENDPOINTS", SetKind::hash_ip, ""},
+    {SetId::healthz, "HEALTHZ", SetKind::hash_ip, ""},
     {SetId::nft_source_ranges, "restricted", SetKind::nft_source_ranges, ""},
     {SetId::nft_hairpins, "local_endpoints", SetKind::nft_hairpins, ""},
     {SetId::nft_in_cluster, "in_cluster", SetKind::nft_destinations, ""},
     {SetId::nft_on_links, "on_links", SetKind::nft_destinations, ""},
     {SetId::nft_localhost, "localhost", SetKind::nft_destinations, ""},
     {SetId::nft_other_endpoints, "other_endpoints", SetKind::nft_addresses, ""},
+    {SetId::nft_healthz, "healthz", SetKind::nft_addresses, ""},
     {SetId::nft_services, "services", SetKind::nft_services, ""},
     {SetId::nft_health_ports, "health_ports", SetKind::nft_ports, ""},
     {SetId::nft_vips, "vips", SetKind::nft_addresses, ""},
@@ -81,7 +83,7 @@ const SetRow& set_row(SetId id) {
 
 bool is_made_late(SetId id) {
   return id == SetId::nft_localhost || id == SetId::nft_other_endpoints ||
-         std::ranges::find(kOwnSetIds, id) != kOwnSetIds.end();
+         id == SetId::nft_healthz || std::ranges::find(kOwnSetIds, id) != kOwnSetIds.end();
 }
 
 bool is_unbounded(SetId id) {

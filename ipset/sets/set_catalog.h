@@ -39,12 +39,14 @@ enum class SetId : std::uint8_t {
   in_cluster_only,
   localhost,
   other_endpoints,
+  healthz,
   nft_source_ranges,
   nft_hairpins,
   nft_in_cluster,
   nft_on_links,
   nft_localhost,
   nft_other_endpoints,
+  nft_healthz,
   nft_services,
   nft_health_ports,
   nft_vips,
@@ -72,8 +74,9 @@ inline constexpr std::array<SetId, 17> kSetIds = {
 };
 
 // Those that it does not have. They are made with their first element.
-inline constexpr std::array<SetId, 4> kOwnSetIds = {SetId::in_cluster, SetId::in_cluster_only,
-                                                    SetId::localhost, SetId::other_endpoints};
+inline constexpr std::array<SetId, 5> kOwnSetIds = {SetId::in_cluster, SetId::in_cluster_only,
+                                                    SetId::localhost, SetId::other_endpoints,
+                                                    SetId::healthz};
 
 // Both.
 inline constexpr auto kIpSetIds = [] {
@@ -85,10 +88,11 @@ inline constexpr auto kIpSetIds = [] {
 }();
 
 // Those of nf_tables.
-inline constexpr std::array<SetId, 9> kNftSetIds = {
-    SetId::nft_source_ranges, SetId::nft_hairpins,     SetId::nft_in_cluster,
-    SetId::nft_on_links,      SetId::nft_localhost,    SetId::nft_other_endpoints,
-    SetId::nft_services,      SetId::nft_health_ports, SetId::nft_vips,
+inline constexpr std::array<SetId, 10> kNftSetIds = {
+    SetId::nft_source_ranges, SetId::nft_hairpins,  SetId::nft_in_cluster,
+    SetId::nft_on_links,      SetId::nft_localhost, SetId::nft_other_endpoints,
+    SetId::nft_healthz,       SetId::nft_services,  SetId::nft_health_ports,
+    SetId::nft_vips,
 };
 
 // "KUBE-LOOP-BACK"; "KUBE-6-LOOP-BACK" for IPv6, cut at the kernel's 31 bytes. Sets of nf_tables

@@ -10,7 +10,8 @@ struct Differences {
   bool vip_ping = true;
   // internalTrafficPolicy Local never falls back to endpoints on other nodes.
   bool strict_internal_traffic_policy = true;
-  // A healthCheckNodePort is open even if no address of the node carries node ports.
+  // A healthCheckNodePort is open even if no address of the node carries node ports. It answers at
+  // the addresses of the Service's load balancer, too, and so does the port of /healthz.
   bool open_health_check_ports = true;
   // The set for hairpin traffic holds only endpoints that get traffic from their Service.
   bool lean_loop_back = true;

@@ -63,6 +63,7 @@ FamilyPlanner::FamilyPlanner(Family family, const PlannerOptions& options, Desir
   parameters.vip_ping = options.differences.vip_ping;
   parameters.short_paths = options.differences.short_paths;
   parameters.drop_invalid = options.differences.drop_invalid;
+  parameters.healthz_port = options.healthz_port;
   parameters.vips_are_sources = !options.bind_by_routes;
   state_.rules.emplace(family, std::move(parameters));
 }

@@ -29,9 +29,13 @@ bool names_endpoints(SetId set) {
   return set == SetId::loop_back || set == SetId::nft_hairpins || is_of_other_endpoints(set);
 }
 
+bool is_of_healthz(SetId set) {
+  return set == SetId::healthz || set == SetId::nft_healthz;
+}
+
 Guarded guarded_by(SetId set, const ipset::Element& element) {
   Guarded guarded;
-  if (!names_endpoints(set)) std::visit(guarded, element);
+  if (!names_endpoints(set) && !is_of_healthz(set)) std::visit(guarded, element);
   return guarded;
 }
 

@@ -33,6 +33,9 @@ bool is_of_other_endpoints(ipset::SetId set);
 // Whether the set's elements name endpoints, which guard no virtual service and no address.
 bool names_endpoints(ipset::SetId set);
 
+// The set of load balancers' addresses at which our health server answers. They guard nothing.
+bool is_of_healthz(ipset::SetId set);
+
 Guarded guarded_by(ipset::SetId set, const ipset::Element& element);
 
 // The elements by which the filter knows this virtual service: it has at least one of them,

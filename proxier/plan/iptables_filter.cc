@@ -28,6 +28,7 @@ class Renderer {
           IpPortIpElement{endpoint.address, protocol, endpoint.port, endpoint.address});
     for (const auto& endpoint : traffic.other_endpoints)
       add(SetId::other_endpoints, IpElement{endpoint});
+    for (const auto& address : traffic.healthz) add(SetId::healthz, IpElement{address});
     for (const auto port : traffic.health_ports)
       add(SetId::health_check_node_port, PortElement{port});
     return {SetElements(elements_), SortedVector(std::move(out_filter_)),

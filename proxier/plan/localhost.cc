@@ -88,6 +88,7 @@ std::optional<api::Problem> loopback_problem(const api::Service& service, Family
 
 bool may_have_elements(ipset::SetId set, const PlannerOptions& options) {
   if (is_of_localhost(set)) return options.node_port_localhost;
+  if (is_of_healthz(set)) return options.healthz_port != 0;
   return is_of_other_endpoints(set) ? options.differences.drop_invalid
                                     : options.differences.in_cluster_clients;
 }

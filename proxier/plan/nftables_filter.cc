@@ -146,6 +146,8 @@ SetElements nftables_filter(const ServiceTraffic& traffic) {
       elements.emplace_back(SetId::nft_hairpins, IpElement{hairpin.endpoint.address});
   for (const auto& endpoint : traffic.other_endpoints)
     elements.emplace_back(SetId::nft_other_endpoints, IpElement{endpoint});
+  for (const auto& address : traffic.healthz)
+    elements.emplace_back(SetId::nft_healthz, IpElement{address});
   for (const auto port : traffic.health_ports)
     elements.emplace_back(SetId::nft_health_ports, PortElement{port});
   for (const auto& address : traffic.addresses)

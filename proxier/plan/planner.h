@@ -4,6 +4,7 @@
 // total and deterministic: no I/O, no clock, no randomness. One thread at a time.
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -46,6 +47,7 @@ struct PlannerOptions {
   bool node_port_localhost = false;  // 127.0.0.1 and ::1 as well (ipset/rules/localhost_rules.h)
   std::vector<netlink::IpPrefix> exclude_cidrs;
   bool allow_external_ips = true;
+  std::uint16_t healthz_port = 0;       // of our health server, if it is on all addresses
   bool drain_deleted_services = false;  // their connections may finish
   bool bind_by_routes = false;          // VIPs are bound by local routes instead of addresses
   ipset::PacketFilter packet_filter = ipset::PacketFilter::iptables;

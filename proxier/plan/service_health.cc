@@ -1,12 +1,15 @@
 #include "proxier/plan/service_health.h"
 
-#include <set>
+#include <algorithm>
+#include <cstddef>
 
 #include "proxier/model/service_port.h"
 
 namespace ipvsproxier::plan {
 
 namespace {
+
+constexpr std::size_t kMostBalancers = 16;
 
 std::uint32_t count_local(const model::SlicesByName& slices, netlink::Family family,
                           std::string_view node_name) {
@@ -36,6 +39,10 @@ std::optional<ServiceHealth> service_health(const api::NamespacedName& name,
     health.port = ports.front().health_check_node_port;
     health.local_endpoints[family] =
         slices == cluster.slices.end() ? 0 : count_local(slices->second, family, node_name);
+    const auto& ips = ports.front().load_balancer_ips;
+    const auto end =
+        ips.begin() + static_cast<std::ptrdiff_t>(std::min(ips.size(), kMostBalancers));
+    health.load_balancers.insert(ips.begin(), end);
   }
   if (health.port == 0) return std::nullopt;
   return health;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <vector>
 
@@ -17,6 +18,8 @@ struct ServiceHealth {
   std::uint16_t port = 0;  // healthCheckNodePort
   // Number of ready endpoint addresses on this node, for each family of the Service.
   std::map<netlink::Family, std::uint32_t> local_endpoints;
+  // Of the Service's load balancers, of each family the first 16: each costs a socket.
+  std::set<netlink::IpAddress> load_balancers;
 
   friend bool operator==(const ServiceHealth&, const ServiceHealth&) = default;
 };

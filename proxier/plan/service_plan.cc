@@ -122,6 +122,8 @@ class PortPlanner {
           if (!claims.holds(port_.name.service, claim)) return;
           plan_virtual_service(claim, choice, in_cluster.has_value());
           traffic_.vips.push_back(traffic_of(claim, choice, in_cluster));
+          if (options_.healthz_port != 0 && claim.facet == Facet::load_balancer)
+            traffic_.healthz.push_back(claim.key.address);
         },
         kIgnoreRefused);
     const bool node_ports_skipped = port_.node_port != 0 && node_.node_addresses.empty();

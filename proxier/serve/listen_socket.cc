@@ -72,6 +72,8 @@ netlink::Result<ListenSocket> open(const ListenAddress& address, bool both) {
     return failed(address);
   // A restart must not wait for connections of the earlier process.
   if (::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0) return failed(address);
+  if (address.may_be_absent && ::setsockopt(fd.get(), IPPROTO_IP, IP_FREEBIND, &on, sizeof on) != 0)
+    return failed(address);
   SocketAddress name = socket_address(address.address, address.port);
   auto* const raw = reinterpret_cast<sockaddr*>(&name.storage);
   if (::bind(fd.get(), raw, name.size) != 0) return failed(address);

@@ -21,6 +21,7 @@ struct ListenAddress {
   netlink::IpAddress address;
   std::uint16_t port = 0;  // 0: any free port
   ListenNetwork network = ListenNetwork::tcp;
+  bool may_be_absent = false;  // this node may not have the address yet
 
   friend auto operator<=>(const ListenAddress&, const ListenAddress&) = default;
 };

@@ -43,8 +43,8 @@ std::vector<NodePortHealth::Failure> NodePortHealth::update(const ServiceHealthC
   }
   for (const auto& [name, health] : changes.services) {
     const auto now = health.value_or(ServiceHealth{});
-    take({name, Family::ipv4}, now.port, now.ipv4_endpoints);
-    take({name, Family::ipv6}, now.port, now.ipv6_endpoints);
+    take({name, Family::ipv4}, now.ipv4_endpoints, now);
+    take({name, Family::ipv6}, now.ipv6_endpoints, now);
   }
   // After all closing: a port may have passed from one Service to another.
   std::vector<Failure> failures;
@@ -60,40 +60,54 @@ std::vector<NodePortHealth::Failure> NodePortHealth::update(const ServiceHealthC
   return failures;
 }
 
-std::set<netlink::IpAddress> NodePortHealth::addresses_of(Family family) const {
+std::set<netlink::IpAddress> NodePortHealth::addresses_of(const Key& key,
+                                                          const Server& server) const {
+  const auto family = key.second;
   const auto& chosen = family == Family::ipv4 ? addresses_.ipv4 : addresses_.ipv6;
-  return chosen.value_or(std::set{netlink::IpAddress::any(family)});
+  if (!chosen) return {netlink::IpAddress::any(family)};
+  auto all = *chosen;
+  all.insert(server.load_balancers.begin(), server.load_balancers.end());
+  return all;
 }
 
 // Closes sockets that are no longer wanted; update() opens the new ones.
 void NodePortHealth::move(const NodePortHealthAddresses& addresses) {
   if (addresses == addresses_) return;
   addresses_ = addresses;
-  for (const auto& [key, server] : servers_) {
-    const auto wanted = addresses_of(key.second);
-    std::erase_if(server->listeners, [&](const auto& listener) {
-      const bool is_wanted = wanted.contains(listener.first);
-      if (!is_wanted) server_.close(listener.second);
-      return !is_wanted;
-    });
-    if (server->listeners.size() < wanted.size()) closed_.insert(key);
-  }
+  for (const auto& [key, server] : servers_) close_unwanted(key, *server);
 }
 
-void NodePortHealth::take(const Key& key, std::uint16_t port,
-                          std::optional<std::uint32_t> endpoints) {
+void NodePortHealth::close_unwanted(const Key& key, Server& server) {
+  const auto wanted = addresses_of(key, server);
+  std::erase_if(server.listeners, [&](const auto& listener) {
+    const bool is_wanted = wanted.contains(listener.first);
+    if (!is_wanted) server_.close(listener.second);
+    return !is_wanted;
+  });
+  if (server.listeners.size() < wanted.size()) closed_.insert(key);
+}
+
+void NodePortHealth::take(const Key& key, std::optional<std::uint32_t> endpoints,
+                          const ServiceHealth& health) {
   auto it = servers_.find(key);
-  if (it != servers_.end() && (!endpoints || it->second->port != port)) {
+  if (it != servers_.end() && (!endpoints || it->second->port != health.port)) {
     remove(it);
     it = servers_.end();
   }
   if (!endpoints) return;
   if (it == servers_.end()) {
     it = servers_.emplace(key, std::make_unique<Server>()).first;
-    it->second->port = port;
+    it->second->port = health.port;
     closed_.insert(key);
   }
-  it->second->endpoints = *endpoints;
+  auto& server = *it->second;
+  server.endpoints = *endpoints;
+  std::set<netlink::IpAddress> load_balancers;
+  for (const auto& address : health.load_balancers)
+    if (address.family() == key.second) load_balancers.insert(address);
+  if (load_balancers == server.load_balancers) return;
+  server.load_balancers = std::move(load_balancers);
+  close_unwanted(key, server);
 }
 
 void NodePortHealth::remove(Servers::iterator it) {
@@ -103,14 +117,17 @@ void NodePortHealth::remove(Servers::iterator it) {
 }
 
 std::optional<netlink::Error> NodePortHealth::open(const Key& key, Server& server) {
-  const auto& [service, family] = key;
-  const HttpHandler handler = [&server, &status = status_, name = service](const HttpRequest&) {
+  const HttpHandler handler = [&server, &status = status_, name = key.first](const HttpRequest&) {
     return service_health(name, server.endpoints, status.families_healthy());
   };
   std::map<netlink::IpAddress, HttpServer::Id> opened;
-  for (const auto& address : addresses_of(family)) {
+  for (const auto& address : addresses_of(key, server)) {
     if (server.listeners.contains(address)) continue;
-    auto listening = server_.listen({address, server.port, ListenNetwork::one_family}, handler);
+    auto listening = server_.listen({.address = address,
+                                     .port = server.port,
+                                     .network = ListenNetwork::one_family,
+                                     .may_be_absent = server.load_balancers.contains(address)},
+                                    handler);
     if (!listening) {
       for (const auto& [other, id] : opened) server_.close(id);
       return std::move(listening.error());

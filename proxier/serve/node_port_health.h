@@ -3,7 +3,8 @@
 // NodePortHealth: the health servers of Services with a healthCheckNodePort. Load balancers outside
 // the cluster ask them whether this node has ready endpoints of the Service.
 //
-// One server for each Service and family, on the addresses of node ports. One thread calls
+// One server for each Service and family, on the addresses of node ports and of the Service's load
+// balancers, which need not be on this node yet. One thread calls
 // update(); requests are answered on the HTTP server's thread.
 
 #include <atomic>
@@ -56,13 +57,15 @@ class NodePortHealth {
   struct Server {
     std::uint16_t port = 0;
     std::atomic<std::uint32_t> endpoints{0};
+    std::set<netlink::IpAddress> load_balancers;  // of the family
     std::map<netlink::IpAddress, HttpServer::Id> listeners;
   };
   using Servers = std::map<Key, std::unique_ptr<Server>>;
 
-  std::set<netlink::IpAddress> addresses_of(netlink::Family family) const;
+  std::set<netlink::IpAddress> addresses_of(const Key& key, const Server& server) const;
   void move(const NodePortHealthAddresses& addresses);
-  void take(const Key& key, std::uint16_t port, std::optional<std::uint32_t> endpoints);
+  void close_unwanted(const Key& key, Server& server);
+  void take(const Key& key, std::optional<std::uint32_t> endpoints, const ServiceHealth& health);
   void remove(Servers::iterator it);
   std::optional<netlink::Error> open(const Key& key, Server& server);
   void close(Server& server);

@@ -63,7 +63,10 @@ serve::ServiceHealthChanges HealthReports::take(const model::ClusterState& clust
       const auto old = before.value_or(serve::ServiceHealth{});
       now = {.port = health->port,
              .ipv4_endpoints = count(netlink::Family::ipv4, old.ipv4_endpoints),
-             .ipv6_endpoints = count(netlink::Family::ipv6, old.ipv6_endpoints)};
+             .ipv6_endpoints = count(netlink::Family::ipv6, old.ipv6_endpoints),
+             .load_balancers = {}};
+      if (planner.options().differences.open_health_check_ports)
+        now->load_balancers = health->load_balancers;
       if (!now->ipv4_endpoints && !now->ipv6_endpoints) now.reset();
     }
     if (now == before) return all;

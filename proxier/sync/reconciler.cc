@@ -345,27 +345,61 @@ plan::Scope Reconciler::completed(plan::Scope scope) const {
     if (owner != nullptr && !(kernel.services && kernel.services->contains(key)))
       owners.insert(*owner);
   }
-  for (const auto& address : scope.addresses) {
-    if (kernel.addresses && kernel.addresses->contains(address)) continue;
-    for (auto it = desired.services.lower_bound({address});
-         it != desired.services.end() && it->first.address == address; ++it)
-      if (const auto* owner = planner_.owner_of(it->first)) owners.insert(*owner);
-  }
-  // What failed before is tried again when it is due, not in each turn of its Service.
-  const auto fails = [&](const netlink::VirtualServiceKey& key) {
-    return (waiting.services.contains(key) || refusals_.contains(key)) &&
-           ((kernel.services && kernel.services->contains(key)) ||
-            (kernel.addresses && kernel.addresses->contains(key.address)));
-  };
-  for (const auto& owner : owners) {
-    auto whole = planner_.scope_of(owner);
-    std::vector<netlink::VirtualServiceKey> failed;
-    for (const auto& key : whole.services)
-      if (!scope.services.contains(key) && fails(key)) failed.push_back(key);
-    for (const auto& key : failed) whole.services.erase(key);
-    scope.merge(whole);
-  }
+  for (const auto& address : scope.addresses)
+    for (const auto& key : unbound_services(address))
+      if (const auto* owner = planner_.owner_of(key)) owners.insert(*owner);
+  add_whole(owners, waiting, scope);
   return scope;
+}
+
+// Adds all of these Services, except virtual services that failed before: these are tried again
+// when they are due, not in each turn of their Service. An address of which no virtual service is
+// in the kernel or in the scope waits for one that is due.
+void Reconciler::add_whole(const std::set<api::NamespacedName>& services,
+                           const plan::Scope& waiting, plan::Scope& scope) const {
+  const auto& kernel = mirror_.state();
+  plan::Scope whole;
+  for (const auto& service : services) whole.merge(planner_.scope_of(service));
+  for (const auto& key : std::exchange(whole.services, {}))
+    if (scope.services.contains(key) ||
+        (!waiting.services.contains(key) && !refusals_.contains(key)))
+      whole.services.insert(key);
+  scope.merge(whole);
+
+  const auto is_tried = [&](const netlink::VirtualServiceKey& key) {
+    return scope.services.contains(key) || (kernel.services && kernel.services->contains(key));
+  };
+  for (const auto& address : whole.addresses) {
+    const auto keys = unbound_services(address);
+    if (!keys.empty() && std::none_of(keys.begin(), keys.end(), is_tried))
+      scope.addresses.erase(address);
+  }
+}
+
+// The desired virtual services of this address; none if it is bound.
+std::vector<netlink::VirtualServiceKey> Reconciler::unbound_services(
+    const netlink::IpAddress& address) const {
+  const auto& kernel = mirror_.state();
+  std::vector<netlink::VirtualServiceKey> keys;
+  if (kernel.addresses && kernel.addresses->contains(address)) return keys;
+  const auto& desired = planner_.desired().services;
+  for (auto it = desired.lower_bound({address});
+       it != desired.end() && it->first.address == address; ++it)
+    keys.push_back(it->first);
+  return keys;
+}
+
+// An address is bound only with one of its virtual services: while it is not, all of its Services
+// that failed is tried again at once.
+plan::Scope Reconciler::with_unbound(plan::Scope due) const {
+  auto addresses = due.addresses;
+  for (const auto& key : due.services) addresses.insert(key.address);
+  std::set<api::NamespacedName> owners;
+  for (const auto& address : addresses)
+    for (const auto& key : unbound_services(address))
+      if (const auto* owner = planner_.owner_of(key)) owners.insert(*owner);
+  for (const auto& owner : owners) due.merge(planner_.scope_of(owner));
+  return due;
 }
 
 void Reconciler::read_figures() {

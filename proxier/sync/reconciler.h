@@ -206,6 +206,10 @@ class Reconciler {
   std::size_t tell_lost(const plan::AddressSet& differing, const plan::Bindings& found,
                         const std::set<netlink::IpAddress>& told_lost);
   plan::Scope completed(plan::Scope scope) const;
+  void add_whole(const std::set<api::NamespacedName>& services, const plan::Scope& waiting,
+                 plan::Scope& scope) const;
+  std::vector<netlink::VirtualServiceKey> unbound_services(const netlink::IpAddress& address) const;
+  plan::Scope with_unbound(plan::Scope due) const;
   // Without other parts the changes are the node's own.
   void apply(plan::Scope scope, TimePoint now, Pass& pass,
              const std::vector<Turns::Part>& parts = {{}});

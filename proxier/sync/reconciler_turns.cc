@@ -100,8 +100,8 @@ void Reconciler::queue(plan::Scope scope, const Turns::Name& others) {
 void Reconciler::sync_changes(TimePoint now, Pass& pass, bool look_at_links) {
   turns_.put({}, repair_links(pass, look_at_links));
   queue_touched();
-  turns_.put({}, retries_.due(now));
-  queue(refusals_.due(now), kRefused);
+  turns_.put({}, with_unbound(retries_.due(now)));
+  queue(with_unbound(refusals_.due(now)), kRefused);
   queue(scheduler_changes_.due(now), kRefused);
   for (const auto& [service, scope] : trash_.due(planner_.desired(), now))
     turns_.put(service, scope);

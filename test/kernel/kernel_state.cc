@@ -164,8 +164,15 @@ std::vector<std::string> without_waiting(const std::vector<std::string>& expecte
   std::set<std::string> marks;
   for (const auto& service : waiting)
     for (const auto& mark : marks_of(service)) marks.insert(mark);
+  const auto is_empty_late_set = [lines = actual](const std::string& set) {
+    return set.ends_with("OTHER-ENDPOINTS") && std::ranges::none_of(lines, [&](const auto& line) {
+             return line.starts_with("add " + set + " ");
+           });
+  };
   std::erase_if(actual, [&](const std::string& line) {
     if (wanted.contains(line)) return false;
+    if (line.starts_with("create "))
+      return is_empty_late_set(line.substr(7, line.find(' ', 7) - 7));
     if (line.starts_with("-A ") || line.starts_with("-a "))
       return waiting.contains(service_in(line));
     if (!line.starts_with("add ")) return false;

@@ -35,7 +35,8 @@ std::string difference(const std::vector<std::string>& expected,
 
 // The lines without the virtual services that only wait for their removal (sync/trash.h): those
 // that are not expected and have real servers of weight 0 alone, with these real servers and the
-// set elements by which a later process knows them.
+// set elements by which a later process knows them. Without the set of other endpoints, too, if it
+// is empty: it is made with its first element and stays after its last.
 std::vector<std::string> without_waiting(const std::vector<std::string>& expected,
                                          std::vector<std::string> actual);
 

@@ -52,7 +52,8 @@ std::uint16_t checksum(const sockaddr_storage& source, const sockaddr_storage& d
   put(rest, sizeof rest);
   put(&header, sizeof header);
   std::uint32_t sum = 0;
-  for (std::size_t i = 0; i < bytes.size(); i += 2) sum += bytes[i] << 8U | bytes[i + 1];
+  for (std::size_t i = 0; i < bytes.size(); i += 2)
+    sum += static_cast<std::uint32_t>(bytes[i] << 8) | bytes[i + 1];
   while (sum > 0xffff) sum = (sum >> 16U) + (sum & 0xffffU);
   return htons(static_cast<std::uint16_t>(~sum));
 }

@@ -65,7 +65,9 @@ class KernelWatch {
 
 struct FakeDaemonSettings {
   sync::DrainTimes drain;
-  plan::PlannerOptions options = {.families = {netlink::Family::ipv4}};
+  // Endpoints are pods that the local detector recognizes.
+  plan::PlannerOptions options = {.families = {netlink::Family::ipv4},
+                                  .cluster_cidrs = {test::prefix("10.244.0.0/16")}};
   sync::RemoveNftLeftovers remove_nft_leftovers;
   sync::FindFirewallWarnings find_firewall_warnings = {};
   sync::FindUntrackedPorts find_untracked_ports = {};

@@ -36,6 +36,7 @@ class World {
       for (auto id : ipset::sets_of(ipset::PacketFilter::iptables))
         rules.sets.insert(ipset::set_name(id, family));
     options.families = {Family::ipv4};
+    options.cluster_cidrs = {test::prefix("10.244.0.0/16")};
   }
 
   // As a process that runs once.

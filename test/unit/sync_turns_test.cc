@@ -210,6 +210,31 @@ TEST_CASE("turns of two Services end although the kernel refuses much of both") 
   CHECK(daemon.weights(last).size() == 100);
 }
 
+// Whatever of them is refused: none is tried again in each turn.
+TEST_CASE("turns of two Services end although the kernel refuses nearly all of both, or all") {
+  const auto [ports, refused] = GENERATE(table<int, int>({{110, 100}, {99, 99}, {61, 60}}));
+  CAPTURE(ports, refused);
+  FakeDaemon daemon;
+  auto cluster = test::web_with({test::e1()});
+  daemon.see(cluster);
+  for (int number = 1; number <= 2; ++number)
+    put_wide(cluster, 1000, static_cast<std::uint16_t>(ports), 100, netlink::Protocol::tcp, number);
+  for (int port = 0; port < refused; ++port)
+    daemon.ipvs.faults.fail(":" + std::to_string(1000 + port) + "/TCP",
+                            {netlink::ErrorKind::malformed, 22, ""});
+  daemon.hear(cluster);
+  const auto before = daemon.writes();
+  for (int i = 0; i < 40 && (i == 0 || daemon.has_turns()); ++i) daemon.run();
+  CHECK_FALSE(daemon.has_turns());
+  CHECK(daemon.writes() - before < 40'000);
+  for (const auto* address : {"10.97.0.1", "10.97.0.2"}) {
+    const netlink::VirtualServiceKey last{ip(address), netlink::Protocol::tcp,
+                                          static_cast<std::uint16_t>(1000 + ports - 1)};
+    CHECK(daemon.weights(last).size() == (refused < ports ? 100 : 0));
+    CHECK(daemon.is_bound(address) == (refused < ports));
+  }
+}
+
 // The two Services fit into one turn by what they have, and not by what they have to do.
 TEST_CASE("a Service whose turn ends early waits under its own name") {
   FakeDaemon daemon;

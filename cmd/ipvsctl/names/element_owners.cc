@@ -30,8 +30,9 @@ Element without_source(const Element& element) {
   return element;
 }
 
+// Addresses of Services.
 bool is_of_vips(SetId id) {
-  return id == SetId::ipvs_ips || id == SetId::nft_vips;
+  return id == SetId::ipvs_ips || id == SetId::nft_vips || plan::is_of_healthz(id);
 }
 
 bool is_of_health_checks(SetId id) {

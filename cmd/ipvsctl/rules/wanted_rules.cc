@@ -136,6 +136,22 @@ bool drops_invalid(const RuleReading& reading, PacketFilter filter, Family famil
   });
 }
 
+// The port that is open at the addresses of the set healthz.
+std::uint16_t healthz_port(const RuleReading& reading, PacketFilter filter, Family family) {
+  const bool native = filter == PacketFilter::nftables;
+  const auto* table = table_of(reading, {family, native ? Table::kube_ipvs : Table::filter});
+  if (table == nullptr) return 0;
+  const auto set = ipset::set_name(native ? SetId::nft_healthz : SetId::healthz, family);
+  for (const auto& [name, rules] : table->chains)
+    for (const auto& rule : rules) {
+      if (rule.matches.empty()) continue;
+      const auto* port = std::get_if<ipset::DestinationPortMatch>(&rule.matches.front());
+      const auto* asked = std::get_if<ipset::SetMatch>(&rule.matches.back());
+      if (port != nullptr && asked != nullptr && asked->set == set) return port->first;
+    }
+  return 0;
+}
+
 RuleParameters known_parameters(const RuleReading& reading, PacketFilter filter, Family family) {
   RuleParameters parameters;
   for (const auto id : ipset::sets_of(filter)) {
@@ -148,6 +164,7 @@ RuleParameters known_parameters(const RuleReading& reading, PacketFilter filter,
     take_in_cluster(*table, parameters);
   parameters.localhost = is_on_localhost(reading, filter, family);
   parameters.drop_invalid = drops_invalid(reading, filter, family);
+  parameters.healthz_port = healthz_port(reading, filter, family);
   parameters.keep_destinations = !reading.translated.contains(family) ||
                                  has_target<ipset::KeepDestinationTarget>(reading, family);
   parameters.unaccelerated = has_target<ipset::UnacceleratedTarget>(reading, family);
