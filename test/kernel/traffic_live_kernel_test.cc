@@ -185,11 +185,41 @@ TEST_CASE("kernel: traffic: few source ranges: connections live until theirs goe
   check_live(of_strangers);
 }
 
+constexpr std::uint16_t kHealthzPort = 10256;
+constexpr std::uint16_t kMetricsPort = 10249;
+
 std::string health(const Host& from, const std::string& address, std::uint16_t port) {
   const std::string host = address.find(':') == std::string::npos ? address : "[" + address + "]";
   return from.netns->inside([&] {
     return shell("curl -s -g -m 60 http://" + host + ":" + std::to_string(port) + "/ || echo none");
   });
+}
+
+// With some of the node's addresses for node ports, the Service's health server is there and at the
+// addresses of its load balancer.
+TEST_CASE("kernel: traffic: health checks arrive where node ports do, and at load balancers") {
+  FollowedBed bed({});
+  const Cluster& cluster = bed.cluster;
+  bed.manifests.configure(
+      "detectLocalMode: ClusterCIDR\nclusterCIDR: \"10.244.0.0/16,fd00:244::/48\"\n"
+      "nodePortAddresses: [primary]\n");
+  auto service = restricted(cluster, {"203.0.113.0/24", "2001:db8:7::/64"});
+  service.spec +=
+      ", externalTrafficPolicy: Local, healthCheckNodePort: " + std::to_string(kHealthPort);
+  bed.manifests.put(service);
+  bed.start();
+  CHECK(
+      eventually([&] { return health(cluster.client(), kBalanced[0], kHealthPort) != "none\n"; }));
+  for (std::size_t family = 0; family < 2; ++family) {
+    INFO(bed.daemon.log());
+    for (const char* address : {kNodeAddress[family], kBalanced[family]})
+      CHECK(health(cluster.client(), address, kHealthPort).find("\"localEndpoints\"") !=
+            std::string::npos);
+    CHECK(health(cluster.client(), kBalanced[family], kHealthzPort) != "none\n");
+    CHECK(health(cluster.local(1), kClusterIp[family], kHealthPort) == "none\n");
+    CHECK(health(cluster.local(1), kClusterIp[family], kHealthzPort) == "none\n");
+    CHECK(health(cluster.client(), kBalanced[family], 22) == "none\n");
+  }
 }
 
 TEST_CASE("kernel: traffic: ports for health checks answer at the node's addresses and at VIPs") {
@@ -212,6 +242,13 @@ TEST_CASE("kernel: traffic: ports for health checks answer at the node's address
         CHECK(health(*from, address, kHealthPort + 1) == "none\n");
       }
     }
+  }
+  // Only the addresses of load balancers have the port of our own health server, too.
+  for (std::size_t family = 0; family < 2; ++family) {
+    INFO(bed.daemon.log());
+    CHECK(health(cluster.client(), kBalanced[family], kHealthzPort) != "none\n");
+    CHECK(health(cluster.client(), kBalanced[family], kMetricsPort) == "none\n");
+    CHECK(health(cluster.local(1), kClusterIp[family], kHealthzPort) == "none\n");
   }
   // Without the port of the Service there is none.
   bed.put(restricted(cluster, {"203.0.113.0/24", "2001:db8:7::/64"}));

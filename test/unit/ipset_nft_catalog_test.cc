@@ -94,6 +94,19 @@ TEST_CASE("nf_tables: the rules of IPv6 are the same in its words") {
   CHECK(to_nft_string(nft_rules(Family::ipv6, parameters)) == wanted);
 }
 
+TEST_CASE("nf_tables: our health server's port is open at addresses of load balancers") {
+  const auto has_rule = [](const RuleParameters& parameters) {
+    const auto rules = rules_in(nft_rules(Family::ipv6, parameters), "to_vip");
+    REQUIRE(rules.size() > 1);
+    CHECK(rules.back() == "ct state new reject");
+    return rules[rules.size() - 2] == "tcp dport 10256 ip6 daddr @healthz return";
+  };
+  RuleParameters parameters{.healthz_port = 10256};
+  CHECK_FALSE(has_rule(parameters));
+  parameters.non_empty = {SetId::nft_healthz};
+  CHECK(has_rule(parameters));
+}
+
 TEST_CASE("nf_tables: invalid packets of pods and of other endpoints are dropped") {
   using Texts = std::vector<std::string>;
   RuleParameters parameters{.detector = *netlink::IpPrefix::parse("10.244.0.0/16"),
@@ -225,8 +238,8 @@ TEST_CASE("nf_tables: verdicts and jumps go to chains that exist, the kernel cal
 }
 
 TEST_CASE("each packet filter has its sets and tables") {
-  CHECK(sets_of(PacketFilter::iptables).size() == 21);
-  CHECK(sets_of(PacketFilter::nftables).size() == 9);
+  CHECK(sets_of(PacketFilter::iptables).size() == 22);
+  CHECK(sets_of(PacketFilter::nftables).size() == 10);
   for (const auto filter : {PacketFilter::iptables, PacketFilter::nftables}) {
     CHECK(sets_of(filter).back() == vip_set(filter));
     const auto rules = rules_for(filter, Family::ipv4, {});

@@ -140,6 +140,22 @@ TEST_CASE("short paths: known connections leave first, cluster IPs and load bala
   CHECK(sorted(true, "filter", "KUBE-FORWARD") == sorted(false, "filter", "KUBE-FORWARD"));
 }
 
+TEST_CASE("our health server's port is open at addresses of load balancers") {
+  RuleParameters parameters{.healthz_port = 10256};
+  for (const bool short_paths : {true, false}) {
+    parameters.short_paths = short_paths;
+    parameters.non_empty = {};
+    const auto without = chain(Family::ipv6, parameters, "filter", "KUBE-IPVS-FILTER");
+    parameters.non_empty = {SetId::healthz};
+    auto with = chain(Family::ipv6, parameters, "filter", "KUBE-IPVS-FILTER");
+    REQUIRE(with.size() == without.size() + 1);
+    CHECK(with[with.size() - 2] ==
+          "-p tcp -m tcp --dport 10256 -m set --match-set KUBE-6-HEALTHZ dst -j RETURN");
+    with.erase(with.end() - 2);
+    CHECK(with == without);
+  }
+}
+
 TEST_CASE("invalid packets of pods and of other endpoints are dropped after known connections") {
   RuleParameters parameters{.detector = *IpPrefix::parse("10.1.0.0/16"),
                             .short_paths = true,

@@ -89,6 +89,19 @@ TEST_CASE("rules of a search for addresses survive encoding and decoding") {
   }
 }
 
+TEST_CASE("the rule of our health server's port survives encoding and decoding") {
+  CatalogSets sets;
+  for (const auto family : netlink::kFamilies) {
+    const auto rule = healthz_rule(family, {.healthz_port = 10256, .non_empty = {SetId::healthz}},
+                                   SetId::healthz);
+    REQUIRE(rule);
+    const auto bytes = encode_rule(*rule, family, sets);
+    REQUIRE(bytes);
+    const auto label = test::label_of(family, *bytes);
+    CHECK(decode_rule(family, test::as_read(*rule, family, *bytes), label, sets) == *rule);
+  }
+}
+
 TEST_CASE("rules that drop invalid packets survive encoding and decoding") {
   CatalogSets sets;
   RuleParameters parameters{.drop_invalid = true, .non_empty = {SetId::other_endpoints}};

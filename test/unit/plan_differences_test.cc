@@ -71,6 +71,21 @@ TEST_CASE("endpoints whose source tells no pod are in a set, for what drops inva
   CHECK(others(both).empty());
 }
 
+TEST_CASE("addresses of load balancers are in a set, for the port of our health server") {
+  auto options = with(&Differences::open_health_check_ports);
+  auto web = test::node_port_service();
+  web.external_ips = {test::ip("192.0.2.7")};
+  web.load_balancer_ips = {test::ip("192.0.2.1"), test::ip("192.0.2.2")};
+  const auto open_at = [&] {
+    return starting(planned(web, {e1()}, options), "element KUBE-HEALTHZ");
+  };
+  CHECK(open_at().empty());
+  options.healthz_port = 10256;
+  CHECK(open_at() == Lines{"element KUBE-HEALTHZ 192.0.2.1", "element KUBE-HEALTHZ 192.0.2.2"});
+  web.load_balancer_ips = {};
+  CHECK(open_at().empty());
+}
+
 TEST_CASE("a load balancer without local endpoints keeps its fallback for clients on the node") {
   const auto strict = with(&Differences::strict_internal_traffic_policy);
   const auto services = servers_of(planned(test::local_load_balancer(), {e2()}, strict));

@@ -42,6 +42,15 @@ TEST_CASE("ready endpoints on this node are counted by address") {
         Counts{{Family::ipv4, 2}, {Family::ipv6, 1}});
 }
 
+TEST_CASE("a health server knows the first addresses of its load balancers") {
+  auto web = balanced();
+  for (int i = 1; i <= 20; ++i) web.load_balancer_ips.push_back(ip("192.0.2." + std::to_string(i)));
+  const auto health = service_health(web.name, test::cluster_of({web}), kBoth, "n1");
+  REQUIRE(health);
+  CHECK(health->load_balancers.size() == 16);
+  CHECK(health->load_balancers.contains(ip("192.0.2.1")));
+}
+
 TEST_CASE("only load balancers that keep client addresses have a health server") {
   auto web = balanced();
   CHECK_FALSE(service_health(web.name, model::ClusterState{}, kBoth, "n1"));

@@ -228,6 +228,34 @@ TEST_CASE_METHOD(NodePortFixture, "servers move with the addresses of node ports
   CHECK(http_get(port, "/").status == 200);
 }
 
+// The second address of a load balancer is not on this node.
+TEST_CASE_METHOD(NodePortFixture, "a Service's load balancers are answered with any node ports") {
+  const auto node = netlink::IpAddress::v4(0x7f000001);
+  const auto balancer = netlink::IpAddress::v4(0x7f000002);
+  const auto absent = *netlink::IpAddress::parse("192.0.2.9");
+  const auto absent6 = *netlink::IpAddress::parse("2001:db8::9");
+  const auto port = free_port();
+  ServiceHealth front{port, 1, 1, {balancer, absent, absent6}};
+  const NodePortHealthAddresses chosen{.ipv4 = std::set{node},
+                                       .ipv6 = std::set<netlink::IpAddress>{}};
+  CHECK(health.update({.services = {{kShop, front}}, .addresses = chosen}).empty());
+  CHECK(server.counts().listeners == 4);
+  CHECK(http_get(port, "/").status == 200);
+  CHECK(http_get(port, "/", "GET", "127.0.0.2").status == 200);
+  CHECK_FALSE(RawHttp(port, "127.0.0.3").connected());
+
+  front.load_balancers = {netlink::IpAddress::v4(0x7f000003)};
+  CHECK(health.update({.services = {{kShop, front}}}).empty());
+  CHECK(server.counts().listeners == 2);
+  CHECK(http_get(port, "/", "GET", "127.0.0.3").status == 200);
+  CHECK_FALSE(RawHttp(port, "127.0.0.2").connected());
+
+  // All addresses hold those of load balancers.
+  CHECK(health.update({.addresses = NodePortHealthAddresses{}}).empty());
+  CHECK(server.counts().listeners == 2);
+  CHECK(http_get(port, "/", "GET", "127.0.0.3").status == 200);
+}
+
 TEST_CASE_METHOD(NodePortFixture, "when it goes its servers go") {
   const auto port = free_port();
   {
