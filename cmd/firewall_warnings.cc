@@ -14,6 +14,7 @@
 #include "ipset/nft/flow_rules.h"
 #include "ipset/nft/program_leftovers.h"
 #include "ipset/nftables/filter_kernel.h"
+#include "ipset/nftables/flow_table.h"
 #include "ipset/nftables/nft_set_elements.h"
 #include "ipset/rules/nft_catalog.h"
 #include "ipset/rules/rule_iptc.h"
@@ -164,18 +165,20 @@ netlink::Result<std::vector<FlowRuleFact>> loaded_flow_rules() {
   const auto rules = nftables.list_flow_rules();
   if (!rules) return rules.error();
   for (const auto& rule : *rules) {
-    bool guarded = programmed->filter == ipset::PacketFilter::nftables;
+    const bool native = programmed->filter == ipset::PacketFilter::nftables;
+    bool guarded = true;
     for (const auto family : ipset::families_of_flows({rule})) {
       const auto ours = ipset::nft_table_of(family);
-      if (guarded && nftables.list_frame(ours).value_or(std::nullopt))
+      if (!native)
+        guarded = guarded && ipset::has_flow_table(nftables, family).value_or(false);
+      else if (guarded && nftables.list_frame(ours).value_or(std::nullopt))
         guarded = nftables.find_expectation(ours, std::string(ipset::kUnaccelerated))
                       .value_or(std::nullopt)
                       .has_value();
     }
-    const auto* why = programmed->filter == ipset::PacketFilter::nftables
-                          ? "our rules against it are not there (the daemon's log says why)"
-                          : "a daemon with --packet-filter=nftables does, legacy iptables has no "
-                            "rule for it";
+    const auto* why = native ? "our rules against it are not there (the daemon's log says why)"
+                             : "our table kube-ipvs-flows is not there (a daemon makes it, except "
+                               "with --kube-proxy-compat)";
     facts.push_back({ipset::text_of_flow_rule(rule, guarded ? "" : why), guarded});
   }
   return facts;

@@ -16,6 +16,7 @@
 #include "cmd/settings.h"
 #include "ipset/nft/nft_tables.h"
 #include "ipset/nftables/filter_kernel.h"
+#include "ipset/nftables/flow_table.h"
 #include "ipset/nftables/nft_rule_table.h"
 #include "ipset/nftables/nft_set_table.h"
 #include "ipset/rules/removal_catalog.h"
@@ -361,8 +362,16 @@ sync::ReconcilerSettings host_reconciler_settings(const Options& options,
   if (tables.packet_filter == PacketFilter::nftables)
     settings.find_translation = kube_proxy_translates;
   settings.find_untracked_ports = untracked_ports;
-  if (tables.nftables)
-    settings.find_flow_rules = [table = tables.nftables.get()] { return table->list_flow_rules(); };
+  if (auto* const nftables = tables.nftables.get()) {
+    settings.find_flow_rules = [nftables] { return nftables->list_flow_rules(); };
+    settings.flow_table.remove = [nftables](netlink::Family family) {
+      return ipset::remove_flow_table(*nftables, family);
+    };
+    if (tables.packet_filter == PacketFilter::iptables && !options.compat)
+      settings.flow_table.make = [nftables](netlink::Family family) {
+        return ipset::make_flow_table(*nftables, family);
+      };
+  }
   settings.find_firewall_warnings = [filter = tables.packet_filter](const auto& samples,
                                                                     auto longest) {
     return firewall_warnings(filter, samples, longest);

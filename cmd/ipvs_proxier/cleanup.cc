@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "ipset/nftables/flow_table.h"
 #include "ipset/rules/removal_catalog.h"
 #include "ipset/sets/set_catalog.h"
 #include "proxier/plan/bindings.h"
@@ -197,6 +198,17 @@ void remove_our_nft_table(ipset::RuleTable& rules, CleanupReport& report) {
   }
 }
 
+void remove_flow_tables(ipset::FilterTable& nftables, CleanupReport& report) {
+  for (const auto family : netlink::kFamilies) {
+    const auto removed = ipset::remove_flow_table(nftables, family);
+    if (!removed)
+      report.failures.push_back(
+          {fmt::format("remove {} table {} of nf_tables", to_string(family), ipset::kFlowTable),
+           removed.error()});
+    report.nft_tables += removed.value_or(false) ? 1 : 0;
+  }
+}
+
 void remove_set(ipset::SetTable& sets, const std::string& name, CleanupReport& report) {
   // A set of another kind under our name is removed as well.
   auto listed = sets.list(name);
@@ -267,6 +279,7 @@ CleanupReport clean_up(const CleanupTables& tables, const CleanupScope& scope) {
     remove_services(*tables.ipvs, scope.excluded, traces, std::move(inherited), marking, report);
   if (tables.rules != nullptr) remove_rules(*tables.rules, scope.kube_router, report);
   if (tables.nft_rules != nullptr) remove_our_nft_table(*tables.nft_rules, report);
+  if (tables.nftables != nullptr) remove_flow_tables(*tables.nftables, report);
   if (tables.remove_nft_leftovers) remove_nft(tables.remove_nft_leftovers, report);
   // After the rules: those would let packets to localhost out by other links.
   if (tables.links != nullptr) remove_loop(*tables.links, report);

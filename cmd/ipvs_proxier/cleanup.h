@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "ipset/nftables/filter_table.h"
 #include "ipset/rules/rule_table.h"
 #include "ipset/sets/set_table.h"
 #include "netlink/ipvs/ipvs_table.h"
@@ -26,6 +27,7 @@ struct CleanupTables {
   ipset::RuleTable* rules = nullptr;
   ipset::RuleTable* nft_rules = nullptr;  // of our table of nf_tables, if it is there
   ipset::SetTable* nft_sets = nullptr;
+  ipset::FilterTable* nftables = nullptr;
   sync::RemoveNftLeftovers remove_nft_leftovers;
 };
 

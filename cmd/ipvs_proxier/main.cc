@@ -112,6 +112,7 @@ int clean_kernel(const Options& options, spdlog::logger& logger) {
                           .rules = tables.rules.get(),
                           .nft_rules = nft_rules ? &*nft_rules : nullptr,
                           .nft_sets = nft_sets ? &*nft_sets : nullptr,
+                          .nftables = programmed ? programmed->nftables.get() : nullptr,
                           .remove_nft_leftovers =
                               [&](netlink::Family family) {
                                 return ipset::remove_nft_leftovers(

@@ -16,6 +16,7 @@
 #include "ipset/nft/legacy_judge.h"
 #include "ipset/nft/program_leftovers.h"
 #include "ipset/nft/read_table.h"
+#include "ipset/nftables/flow_table.h"
 #include "ipset/nftables/foreign_steps.h"
 #include "ipset/nftables/nft_set_elements.h"
 #include "ipset/nftables/nft_table_claim.h"
@@ -204,6 +205,7 @@ bool is_kube_proxys(const netlink::NftTableKey& key) {
 
 bool is_ours(const netlink::NftTableKey& key, const FilterContents& contents) {
   return std::ranges::any_of(netlink::kFamilies, [&](const Family family) {
+    if (key == flow_table_of(family)) return is_flow_table(contents, family);
     return key == nft_table_of(family) && claim_of(contents, family) != TableClaim::foreign;
   });
 }

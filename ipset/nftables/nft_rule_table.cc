@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "ipset/nftables/flow_table.h"
 #include "ipset/nftables/nft_set_elements.h"
 #include "ipset/nftables/nft_source_ranges.h"
 #include "ipset/nftables/nft_table_claim.h"
@@ -150,13 +151,6 @@ bool uses_expectation(const Chain& chain) {
   });
 }
 
-const netlink::NftExpectation& our_expectation() {
-  // Nothing is ever expected: protocol, port and time-out only have to be there.
-  static const netlink::NftExpectation object{
-      .name = std::string(kUnaccelerated), .protocol = 6, .port = 9, .timeout = 1, .size = 0};
-  return object;
-}
-
 // The transaction that makes the table what is desired, given what it is.
 Result<netlink::NftUnit> unit_for(const TableRules& desired, const TableRules& found,
                                   const FilterContents& contents) {
@@ -179,7 +173,7 @@ Result<netlink::NftUnit> unit_for(const TableRules& desired, const TableRules& f
     ops.emplace_back(NftAddChain{key, {.name = chain.name, .base = base_of(chain.name)}});
   }
   if (std::ranges::any_of(differing, [](const auto* chain) { return uses_expectation(*chain); }))
-    ops.emplace_back(netlink::NftAddExpectation{key, our_expectation()});
+    ops.emplace_back(netlink::NftAddExpectation{key, unaccelerated_object()});
   for (const auto* chain : differing)
     for (const auto& rule : chain->rules) {
       auto expressions = expressions_of(rule, desired.family);
@@ -221,7 +215,7 @@ Status NftRuleTable::write(const TableRules& desired, const TableRules& found,
     const auto there = table_.find_expectation(key, std::string(kUnaccelerated));
     if (!there) return there.error();
     // Somebody else made it; a rule that uses it is not ours, and goes first.
-    if (*there && **there != our_expectation()) static_cast<void>(table_.apply({&end, 1}));
+    if (*there && **there != unaccelerated_object()) static_cast<void>(table_.apply({&end, 1}));
   }
   auto unit = unit_for(desired, found, contents);
   if (!unit) return std::move(unit.error());

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "ipset/nft/flow_rules.h"
+#include "ipset/nftables/flow_table.h"
 
 namespace ipvsproxier::sync {
 
@@ -16,37 +17,65 @@ std::optional<TimePoint> FlowGuard::next() const {
 }
 
 FlowGuard::Change FlowGuard::look(ipset::RuleTable& rules, plan::Planner& planner, TimePoint now) {
-  Change change;
-  if (!find_) return change;
+  if (!find_) return {};
   hurried_ = false;
   not_before_ = now + kBetweenLooks;
   auto found = find_();
   if (!found) {
     logger_.debug("rules that add to flowtables: {}", netlink::to_string(found.error()));
-    return change;
+    return {};
   }
-  const bool changed = std::exchange(changed_, false);
-  const auto threatened = ipset::families_of_flows(*found);
-  for (const auto& [family, parameters] : planner.desired().rules) {
-    const bool is_guarded = parameters.unaccelerated;
-    if (threatened.contains(family)) {
-      seen_[family] = now;
-      if (is_guarded) continue;
-      const auto usable = rules.can_keep_unaccelerated(family);
-      why_[family] = usable ? "" : netlink::to_string(usable.error());
-      if (!usable) continue;
-      change.rules.insert(family);
-      change.guarded.insert(family);
-    } else if (is_guarded && changed) {
-      seen_[family] = now;
-    } else if (is_guarded && now >= seen_[family] + kStays) {
-      change.rules.insert(family);
-    }
-  }
+  auto change = judge(ipset::families_of_flows(*found), rules, planner, now);
   for (const auto family : change.rules)
     planner.unaccelerated(family, change.guarded.contains(family));
   tell(*std::move(found));
   return change;
+}
+
+FlowGuard::Change FlowGuard::judge(const std::set<Family>& threatened, ipset::RuleTable& rules,
+                                   const plan::Planner& planner, TimePoint now) {
+  Change change;
+  const bool changed = std::exchange(changed_, false);
+  for (const auto& [family, parameters] : planner.desired().rules) {
+    const bool is_guarded = table_.make ? made_.contains(family) : parameters.unaccelerated;
+    if (threatened.contains(family) || (is_guarded && changed)) seen_[family] = now;
+    if (threatened.contains(family)) {
+      // The table may have been removed by others.
+      if (is_guarded && !table_.make) continue;
+      const auto status = guard(family, rules);
+      why_[family] = status ? "" : netlink::to_string(status.error());
+      if (status && !is_guarded) change.guarded.insert(family);
+    } else if (is_guarded && now >= seen_[family] + kStays) {
+      if (!table_.make) change.rules.insert(family);
+      remove_table(family);
+    } else if (!is_guarded && !cleared_.contains(family)) {
+      remove_table(family);
+    }
+  }
+  if (!table_.make) change.rules.insert(change.guarded.begin(), change.guarded.end());
+  return change;
+}
+
+netlink::Status FlowGuard::guard(Family family, ipset::RuleTable& rules) {
+  if (!table_.make) return rules.can_keep_unaccelerated(family);
+  auto made = table_.make(family);
+  if (made)
+    made_.insert(family);
+  else
+    made_.erase(family);
+  return made;
+}
+
+// A failure is repeated by the next look.
+void FlowGuard::remove_table(Family family) {
+  if (!table_.remove) return;
+  const auto removed = table_.remove(family);
+  if (!removed) {
+    logger_.debug("remove table {}: {}", ipset::kFlowTable, netlink::to_string(removed.error()));
+    return;
+  }
+  made_.erase(family);
+  cleared_.insert(family);
 }
 
 // "": it is guarded.

@@ -4,7 +4,8 @@
 // to these (ipset/nft/flow_rules.h), and tells of such rules when they come and when they are gone.
 // Our rules for it come with the first look that finds one. They stay for some time after the last
 // look that did: who adds and removes such a rule all the time does not make us write each time.
-// Sync thread only.
+// Beside legacy iptables a table of nf_tables takes the place of our rules
+// (ipset/nftables/flow_table.h). Sync thread only.
 
 #include <chrono>
 #include <functional>
@@ -26,6 +27,12 @@ namespace ipvsproxier::sync {
 
 using FindFlowRules = std::function<netlink::Result<std::vector<netlink::NftFlowRule>>()>;
 
+// That table, for a family.
+struct FlowTable {
+  std::function<netlink::Status(netlink::Family)> make;  // empty: rules of our packet filter do it
+  std::function<netlink::Result<bool>(netlink::Family)> remove;  // empty: there can be none
+};
+
 class FlowGuard {
  public:
   static constexpr std::chrono::seconds kStays{10};
@@ -34,7 +41,8 @@ class FlowGuard {
   static constexpr std::size_t kMostTold = 8;
 
   // An empty `find`: this kernel has no nf_tables.
-  FlowGuard(FindFlowRules find, spdlog::logger& logger) : find_(std::move(find)), logger_(logger) {}
+  FlowGuard(FindFlowRules find, FlowTable table, spdlog::logger& logger)
+      : find_(std::move(find)), table_(std::move(table)), logger_(logger) {}
 
   // All was read again, or others changed such rules: if these are away at the next look, they may
   // have been there since the last one. One look a second at most.
@@ -47,8 +55,8 @@ class FlowGuard {
     std::set<netlink::Family> rules;    // differ from now on
     std::set<netlink::Family> guarded;  // of these: connections made before may be in a flowtable
   };
-  // Looks, and has the planner plan what the rules are to be. `rules` is asked whether the kernel
-  // can have ours, once for each look that needs them.
+  // Looks, and has the planner plan what the rules are to be, or makes and removes the table.
+  // `rules` is asked whether the kernel can have ours, once for each look that needs them.
   Change look(ipset::RuleTable& rules, plan::Planner& planner, TimePoint now);
 
   // What is said of rules that add connections of Services to a flowtable, as nothing keeps them
@@ -56,11 +64,18 @@ class FlowGuard {
   std::vector<std::string> unguarded() const;
 
  private:
+  Change judge(const std::set<netlink::Family>& threatened, ipset::RuleTable& rules,
+               const plan::Planner& planner, TimePoint now);
+  netlink::Status guard(netlink::Family family, ipset::RuleTable& rules);
+  void remove_table(netlink::Family family);
   std::string why_unguarded(const netlink::NftFlowRule& rule) const;
   void tell(std::vector<netlink::NftFlowRule> found);
 
   FindFlowRules find_;
+  FlowTable table_;
   spdlog::logger& logger_;
+  std::set<netlink::Family> made_;                    // the table is there
+  std::set<netlink::Family> cleared_;                 // that of an earlier process is not there
   std::map<netlink::Family, TimePoint> seen_;         // last
   std::map<netlink::Family, std::string> why_;        // not guarded, though there is such a rule
   std::map<netlink::NftFlowRule, std::string> told_;  // with why they are not guarded

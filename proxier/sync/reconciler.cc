@@ -44,7 +44,7 @@ Reconciler::Reconciler(Kernel kernel, ReconcilerSettings settings, spdlog::logge
           settings_.options.differences.take_over_kube_router ? ip_sets_of(kernel_) : nullptr),
       firewall_(settings_.find_firewall_warnings, logger_),
       untracked_(settings_.find_untracked_ports, logger_),
-      flow_guard_(settings_.find_flow_rules, logger_),
+      flow_guard_(settings_.find_flow_rules, settings_.flow_table, logger_),
       schedulers_(settings_.options.differences.service_annotations),
       loop_(settings_.options, logger_),
       host_(settings_.host, logger_),

@@ -79,6 +79,7 @@ struct ReconcilerSettings {
   FindFirewallWarnings find_firewall_warnings;  // empty: nobody looks
   FindUntrackedPorts find_untracked_ports;      // empty: there are none
   FindFlowRules find_flow_rules;                // empty: there are none
+  FlowTable flow_table;
   model::ServiceMetrics service_metrics = model::ServiceMetrics::off;
   PublishFigures publish_figures;  // called on the sync thread
   // Called on the sync thread if the first lists ask for so much less than the kernel holds that

@@ -57,11 +57,10 @@ std::set<netlink::Family> Reconciler::look_for_flow_rules(TimePoint now) {
 void Reconciler::look_at_others(TimePoint now, Pass& pass) {
   if (flow_guard_.is_due(now)) {
     auto rules = look_for_flow_rules(now);
-    if (!rules.empty()) {
+    if (!rules.empty())
       apply({.services = {}, .addresses = {}, .elements = {}, .rules = std::move(rules)}, now,
             pass);
-      purge_flows(now, pass);
-    }
+    purge_flows(now, pass);
   }
   if (!firewall_.is_due(now)) return;
   firewall_.look(planner_.desired(), now);

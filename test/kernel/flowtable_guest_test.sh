@@ -188,12 +188,34 @@ outer_links_only() {
     others_flowtable to-pod to-pod2 && no_row_stalls
 }
 
-legacy_tells() {
-  stop_daemon
-  "$daemon" --cleanup >/dev/null 2>&1
+has_table() { nft list table "$1" kube-ipvs-flows | grep -q 'ct state new ct expectation set "unaccelerated"'; }
+has_tables() { has_table ip && has_table ip6; }
+has_no_table() { ! nft list tables | grep kube-ipvs-flows; }
+legacy_guards() {
   modprobe -q ip_tables 2>/dev/null
   start_daemon --packet-filter=iptables
-  until_true grep -qF 'legacy iptables has no rule for it' "$work/log" &&
+  until_true has_tables && until_true settled && no_row_stalls && nothing_differs &&
+    has "$("$ipvsctl" status)" 'nf_tables table inet nb, chain forward' 'a rule of ours keeps them out' &&
+    has "$("$ipvsctl" explain 10.0.1.2 192.0.2.20:80 2>&1)" 'kept out of it by a rule of ours'
+}
+legacy_guard_is_put_back() {
+  nft delete table ip kube-ipvs-flows
+  until_true has_tables
+}
+legacy_table_is_removed() {
+  local left
+  without_flowtable
+  for ((left = 0; left < 6; ++left)); do until_true has_no_table && return; done
+  nft list tables
+  return 1
+}
+legacy_cleaned_up() {
+  others_flowtable "${every_link[@]}"
+  until_true has_tables && is_cleaned_up
+}
+compat_tells() {
+  start_daemon --packet-filter=iptables --kube-proxy-compat
+  until_true grep -qF 'legacy iptables has no rule for it' "$work/log" && has_no_table &&
     has "$("$ipvsctl" status)" 'nf_tables table inet nb, chain forward' 'ct direction original'
 }
 is_cleaned_up() {
@@ -223,7 +245,10 @@ if [ "$all" = all ]; then
   check 'it is removed again' becomes_unguarded
   check 'it comes and goes under load' comes_and_goes_under_load
   check 'all of ours is cleaned up, and nothing of theirs' is_cleaned_up
-  start_daemon --packet-filter=nftables
-  check 'legacy iptables: it is told' legacy_tells
+  check 'legacy iptables: a table beside it keeps connections out of the flowtable' legacy_guards
+  check 'legacy iptables: the table is put back' legacy_guard_is_put_back
+  check 'legacy iptables: the table is removed after the flowtable' legacy_table_is_removed
+  check 'legacy iptables: the table is cleaned up' legacy_cleaned_up
+  check 'legacy iptables: with --kube-proxy-compat it is told' compat_tells
 fi
 finish

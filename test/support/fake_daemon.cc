@@ -60,6 +60,7 @@ FakeDaemon::FakeDaemon(FakeDaemonSettings settings)
   settings_.find_firewall_warnings = std::move(settings.find_firewall_warnings);
   settings_.find_untracked_ports = std::move(settings.find_untracked_ports);
   settings_.find_flow_rules = std::move(settings.find_flow_rules);
+  settings_.flow_table = std::move(settings.flow_table);
   settings_.doubt_first_lists = std::move(settings.doubt_first_lists);
   settings_.host = std::move(settings.host);
   settings_.service_metrics = settings.service_metrics;

@@ -72,6 +72,7 @@ struct FakeDaemonSettings {
   sync::FindFirewallWarnings find_firewall_warnings = {};
   sync::FindUntrackedPorts find_untracked_ports = {};
   sync::FindFlowRules find_flow_rules = {};
+  sync::FlowTable flow_table = {};
   std::function<void()> doubt_first_lists;
   std::optional<sync::HostSetup> host;
   model::ServiceMetrics service_metrics = model::ServiceMetrics::off;

@@ -11,6 +11,7 @@
 #include <catch2/catch.hpp>
 
 #include "ipset/nft/flow_rules.h"
+#include "ipset/nftables/flow_table.h"
 #include "ipset/nftables/nft_rule_table.h"
 #include "ipset/nftables/nft_set_elements.h"
 #include "ipset/nftables/nft_set_table.h"
@@ -267,7 +268,70 @@ TEST_CASE("flow guard: connections that the flowtable has are removed when the g
   CHECK(node.conntrack.listings() == listings + 3 * 2);
 }
 
-TEST_CASE("flow guard: legacy iptables has none, which is told") {
+// Legacy iptables, and beside it the table of nf_tables.
+struct BesideIptables {
+  test::FakeNfTables nf_tables;
+  test::FakeFilterTable socket{nf_tables, 1};
+  std::vector<NftFlowRule> foreign;
+  test::FakeDaemon daemon{
+      {.remove_nft_leftovers = {},
+       .find_flow_rules = [this]() -> netlink::Result<std::vector<NftFlowRule>> { return foreign; },
+       .flow_table = {
+           .make = [this](Family f) { return ipset::make_flow_table(socket, f); },
+           .remove = [this](Family f) { return ipset::remove_flow_table(socket, f); },
+       }}};
+
+  bool has_table() { return ipset::has_flow_table(socket, Family::ipv4).value(); }
+};
+
+TEST_CASE("flow guard: beside legacy iptables a table is there while rules of others are") {
+  BesideIptables node;
+  node.daemon.see(test::web_with({test::e1()}));
+  CHECK_FALSE(node.has_table());
+  node.foreign = {kForeign};
+  node.daemon.wait(seconds(31));
+  CHECK(node.has_table());
+  CHECK(node.daemon.says("a rule of ours keeps them out of it"));
+  CHECK(node.daemon.differences().empty());
+  CHECK(node.nf_tables.apply({{netlink::NftDeleteTable{ipset::flow_table_of(Family::ipv4)}}}));
+  node.daemon.wait(seconds(31));
+  CHECK(node.has_table());
+  node.foreign.clear();
+  node.daemon.wait(seconds(62));
+  CHECK_FALSE(node.has_table());
+}
+
+TEST_CASE("flow guard: the table that an earlier process left is removed") {
+  BesideIptables node;
+  REQUIRE(ipset::make_flow_table(node.socket, Family::ipv4));
+  node.daemon.see(test::web_with({test::e1()}));
+  CHECK_FALSE(node.has_table());
+}
+
+TEST_CASE("flow guard: another program's table of that name is told and stays") {
+  BesideIptables node;
+  const auto key = ipset::flow_table_of(Family::ipv4);
+  REQUIRE(node.nf_tables.apply({{netlink::NftAddTable{key}}}));
+  REQUIRE(node.nf_tables.apply({{netlink::NftAddChain{key, {.name = "theirs", .base = {}}}}}));
+  node.foreign = {kForeign};
+  node.daemon.see(test::web_with({test::e1()}));
+  CHECK(node.daemon.says("table ip kube-ipvs-flows is another program's"));
+  CHECK(node.nf_tables.find(key)->chains.contains("theirs"));
+}
+
+TEST_CASE("flow guard: beside legacy iptables, too, what a flowtable has is removed once") {
+  BesideIptables node;
+  node.daemon.see(test::web_with({test::e1()}));
+  const netlink::FlowEnd web{test::kWeb.address, test::kWeb.port};
+  const netlink::FlowEnd client{ip("203.0.113.7"), 1};
+  node.daemon.conntrack.track(client, web, {ip("10.244.0.3"), 8080}, Protocol::tcp);
+  node.daemon.conntrack.offload(client, web, Protocol::tcp);
+  node.foreign = {kForeign};
+  node.daemon.wait(seconds(40));
+  CHECK(node.daemon.conntrack.sources().empty());
+}
+
+TEST_CASE("flow guard: legacy iptables without that table has none, which is told") {
   test::FakeDaemon daemon({.remove_nft_leftovers = {},
                            .find_flow_rules = []() -> netlink::Result<std::vector<NftFlowRule>> {
                              return std::vector{kForeign};

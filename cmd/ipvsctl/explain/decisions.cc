@@ -156,6 +156,7 @@ Notice unheard_notice(const Packet& packet) {
 }
 
 bool keeps_out_of_flowtables(const NodeReading& node, netlink::Family family) {
+  if (node.has_flow_table) return true;
   const auto ours = node.tables.find({family, ipset::Table::kube_ipvs});
   return ours != node.tables.end() &&
          std::ranges::any_of(ours->second.chains, [](const auto& chain) {

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "cmd/ipvsctl/listing/foreign_sets.h"
+#include "ipset/nftables/flow_table.h"
 #include "ipset/nftables/nft_set_elements.h"
 #include "ipset/nftables/nft_set_table.h"
 #include "ipset/nftables/nft_source_ranges.h"
@@ -210,6 +211,10 @@ Status read_other_nft_tables(const NftReader& reader, NodeReading& node) {
       continue;
     }
     const bool of_our_name = table == ipset::nft_table_of(family);
+    if (*frame && table == ipset::flow_table_of(family) && ipset::is_flow_table(**frame, family)) {
+      node.has_flow_table = ipset::has_flow_table(reader.nftables, family).value_or(false);
+      continue;
+    }
     if (!*frame || (of_our_name && ipset::claim_of(*frame, family) != ipset::TableClaim::foreign) ||
         keep_dormant(name, **frame, node))
       continue;

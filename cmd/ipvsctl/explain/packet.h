@@ -89,6 +89,8 @@ struct NodeReading {
   std::vector<std::string> nft_dormant;
   // Into which rules put connections, whose later packets may pass by all chains: "inet host fast".
   std::set<std::string> nft_flowtables;
+  // Our table that keeps connections out of them beside legacy iptables is there.
+  bool has_flow_table = false;
   // All sets that a rule uses and that could be read.
   std::map<std::string, std::set<ipset::Element>> sets;
   std::map<std::string, std::vector<ipset::NetMember>> net_sets;  // sets of type hash:net
