@@ -95,7 +95,7 @@ TEST_CASE("a family that the kernel refuses counts only if the Node has an addre
 
 TEST_CASE("looks at stale flows are reported by family, with what failed") {
   test::FakeDaemon daemon;
-  CHECK(daemon.see(web_with({test::e1()})).purges.size() == 1);  // flows before the Service
+  CHECK(daemon.see(web_with({test::e1()})).purges.size() == 1);          // flows before the Service
   CHECK(daemon.see(web_with({test::e1(), test::e2()})).purges.empty());  // no UDP
   const auto first = daemon.see(web_with({test::e1(), test::e2()}, Protocol::udp));
   REQUIRE(first.purges.size() == 1);
