@@ -218,6 +218,19 @@ class AbsentConntrackTable final : public netlink::ConntrackTable {
     if (auto* table = late_.get()) return table->list(query);
     return late_.error();
   }
+  netlink::Result<std::size_t> count() override {
+    if (auto* table = late_.get()) return table->count();
+    return late_.error();
+  }
+  netlink::Result<FlowsPart> begin_list(netlink::Family family,
+                                        const std::set<netlink::Protocol>& protocols) override {
+    if (auto* table = late_.get()) return table->begin_list(family, protocols);
+    return late_.error();
+  }
+  netlink::Result<FlowsPart> next_list() override {
+    if (auto* table = late_.get()) return table->next_list();
+    return late_.error();
+  }
   std::vector<netlink::Status> remove(std::span<const netlink::Flow> flows) override {
     if (auto* table = late_.get()) return table->remove(flows);
     return std::vector<netlink::Status>(flows.size(), late_.error());

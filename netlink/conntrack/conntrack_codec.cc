@@ -231,6 +231,16 @@ Bytes encode_remove_flow(const Flow& flow) {
   return std::move(out).take();
 }
 
+Result<std::size_t> decode_flow_count(ByteView payload) {
+  constexpr std::array kCountPolicy = {AttrRule{CTA_STATS_GLOBAL_ENTRIES, AttrKind::u32}};
+  if (payload.size() < sizeof(nfgenmsg)) return malformed("a number of flows without its header");
+  const auto in = AttrReader::parse(payload.subspan(sizeof(nfgenmsg)), kCountPolicy);
+  if (!in) return in.error();
+  const auto count = in->be32(CTA_STATS_GLOBAL_ENTRIES);
+  if (!count) return malformed("no number of flows");
+  return std::size_t{*count};
+}
+
 Result<std::optional<Flow>> decode_listed(ByteView payload, Protocol protocol) {
   const auto both = decode_directions(payload, protocol);
   if (!both) return both.error();

@@ -10,6 +10,7 @@
 // Ports, ids and zones are in network order, the flags of a filter in the host's. Source:
 // net/netfilter/nf_conntrack_netlink.c (6.1).
 
+#include <cstddef>
 #include <optional>
 
 #include "netlink/conntrack/conntrack_types.h"
@@ -20,6 +21,7 @@ namespace ipvsproxier::netlink {
 
 // Asks for the number of tracked flows: one request, one answer.
 Bytes encode_get_flow_count();
+Result<std::size_t> decode_flow_count(ByteView payload);
 
 // A dump of all flows of the family, of every protocol and zone.
 Bytes encode_list_flows(Family family);

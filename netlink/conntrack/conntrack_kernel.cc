@@ -24,7 +24,46 @@ Result<std::unique_ptr<KernelConntrackTable>> KernelConntrackTable::open(const N
   if (!channel) return cannot_open(channel.error());
   if (const auto count = channel->query(Operation::generic, encode_get_flow_count()); !count)
     return cannot_open(count.error());
-  return std::unique_ptr<KernelConntrackTable>(new KernelConntrackTable(std::move(*channel)));
+  auto parts = NlChannel::open(NETLINK_NETFILTER, options);
+  if (!parts) return cannot_open(parts.error());
+  return std::unique_ptr<KernelConntrackTable>(
+      new KernelConntrackTable(std::move(*channel), std::move(*parts)));
+}
+
+Result<std::size_t> KernelConntrackTable::count() {
+  const auto answer = channel_.query(Operation::generic, encode_get_flow_count());
+  if (!answer) return in_context(answer.error(), "count tracked flows");
+  return decode_flow_count(*answer);
+}
+
+Result<ConntrackTable::FlowsPart> KernelConntrackTable::begin_list(
+    Family family, const std::set<Protocol>& protocols) {
+  protocols_ = protocols;
+  if (const auto begun = parts_.begin_dump(encode_list_flows(family)); !begun)
+    return in_context(begun.error(), "list flows");
+  return next_list();
+}
+
+Result<ConntrackTable::FlowsPart> KernelConntrackTable::next_list() {
+  constexpr int kDatagramsAPart = 4;  // each has some 150 flows
+  FlowsPart part;
+  for (int i = 0; i < kDatagramsAPart && !part.last; ++i) {
+    const auto more = parts_.next_of_dump(Operation::generic, [&](ByteView payload) -> Status {
+      for (const auto protocol : protocols_) {
+        const auto flow = decode_listed(payload, protocol);
+        if (!flow) return flow.error();
+        if (*flow) part.flows.push_back(**flow);
+      }
+      return {};
+    });
+    if (!more) {
+      parts_.end_dump();
+      const auto& error = more.error();
+      return in_context(is_no_subsystem(error) ? no_subsystem(error) : error, "list flows");
+    }
+    part.last = !*more;
+  }
+  return part;
 }
 
 Result<std::vector<Flow>> KernelConntrackTable::list(const FlowQuery& query) {

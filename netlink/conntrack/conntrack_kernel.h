@@ -10,6 +10,7 @@
 // kernel happens to allocate it at the same memory address.
 
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "netlink/conntrack/conntrack_listing.h"
@@ -24,18 +25,26 @@ class KernelConntrackTable final : public ConntrackTable {
   static Result<std::unique_ptr<KernelConntrackTable>> open(const NlOptions& options = {});
 
   Result<std::vector<Flow>> list(const FlowQuery& query) override;
+  Result<std::size_t> count() override;
+  Result<FlowsPart> begin_list(Family family, const std::set<Protocol>& protocols) override;
+  Result<FlowsPart> next_list() override;
   std::vector<Status> remove(std::span<const Flow> flows) override;
 
   // The flows of the default zone to one destination, sorted, without duplicates.
   Result<std::vector<TrackedFlow>> list_to(Protocol protocol, const FlowEnd& destination);
 
   const NlCounters& counters() const { return channel_.counters(); }
-  std::uint64_t requests() const override { return counters().requests(); }
+  std::uint64_t requests() const override {
+    return counters().requests() + parts_.counters().requests();
+  }
 
  private:
-  explicit KernelConntrackTable(NlChannel channel) : channel_(std::move(channel)) {}
+  KernelConntrackTable(NlChannel channel, NlChannel parts)
+      : channel_(std::move(channel)), parts_(std::move(parts)) {}
 
   NlChannel channel_;
+  NlChannel parts_;  // of begin_list()
+  std::set<Protocol> protocols_;
   FlowListing listing_;
 };
 

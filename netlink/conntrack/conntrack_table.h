@@ -41,6 +41,20 @@ class ConntrackTable {
   // privilege is missing.
   virtual Result<std::vector<Flow>> list(const FlowQuery& query) = 0;
 
+  // The number of flows of all families, protocols and zones. Cheap.
+  virtual Result<std::size_t> count() = 0;
+
+  struct FlowsPart {
+    std::vector<Flow> flows;
+    bool last = false;
+  };
+  // Lists the flows of these protocols in parts: begin_list() returns the first one, next_list()
+  // each further one until the last. Between them the caller may do anything else with this table;
+  // beginning another such listing ends an unfinished one. A flow may be listed twice. The kernel
+  // filters by the family alone, as a filter would have it search the whole table for one part.
+  virtual Result<FlowsPart> begin_list(Family family, const std::set<Protocol>& protocols) = 0;
+  virtual Result<FlowsPart> next_list() = 0;
+
   // Removes exactly these flows (a later flow with the same addresses and ports stays); one Status
   // for each. Removing a flow that is already gone succeeds.
   virtual std::vector<Status> remove(std::span<const Flow> flows) = 0;

@@ -71,17 +71,23 @@ void Reconciler::take(SyncInput input) {
 
 SyncReport Reconciler::run(TimePoint now, const std::stop_token& stop) {
   if (!listed()) return {};
-  if (only_figures_are_due(now)) {
-    figures_.step(kernel_.ipvs, figures_view(now));
-    settings_.progress();
-    SyncReport report;
-    report.figures = true;
-    report.reading = true;
-    return report;
-  }
   const auto begin = std::chrono::steady_clock::now();
-  scheduler_changes_.begin();
   Pass pass(stop);
+  if (only_parts_are_due(now)) {
+    if (flows_.running())
+      purge_flows(now, pass);
+    else
+      read_figures(now, pass);
+    settings_.progress();
+    // The end of a look at flows is reported like any other work.
+    if (flows_.running() || pass.figures) {
+      SyncReport report;
+      report.figures = pass.figures;
+      report.reading = true;
+      return report;
+    }
+  }
+  scheduler_changes_.begin();
   if (std::exchange(filter_changed_, false)) schedule_.hurry(now);
   if (has_mirror())
     follow(now, pass);
@@ -140,10 +146,14 @@ TimePoint Reconciler::due() const {
 }
 
 TimePoint Reconciler::due_by_time() const {
+  return std::min(due_without_flows(), flows_.next().value_or(TimePoint::max()));
+}
+
+TimePoint Reconciler::due_without_flows() const {
   auto when = schedule_.due();
   for (const auto& next :
-       {retries_.next(), refusals_.next(), scheduler_changes_.next(), drain_.next(), flows_.next(),
-        trash_.next(), has_mirror() ? firewall_.next() : std::nullopt,
+       {retries_.next(), refusals_.next(), scheduler_changes_.next(), drain_.next(), trash_.next(),
+        has_mirror() ? firewall_.next() : std::nullopt,
         has_mirror() ? flow_guard_.next() : std::nullopt})
     if (next) when = std::min(when, *next);
   return when;
@@ -169,7 +179,8 @@ SyncReport Reconciler::run_to_end(TimePoint now) {
     }
     do drain(now, pass);
     while (drain_.running());
-    purge_flows(now, pass);
+    do purge_flows(now, pass);
+    while (flows_.running());
     before = std::exchange(all.failures, std::move(pass.failures));
     all.whole = true;
     all.problems = std::move(pass.problems);
@@ -409,11 +420,12 @@ void Reconciler::read_figures() {
     figures_.answer_nothing();
 }
 
-// Then a part of them is all that run() does: nothing else has changed since the run before.
-bool Reconciler::only_figures_are_due(TimePoint now) const {
-  return reads_figures() && state_ == State::following && !drain_.running() && !asked_ &&
-         !filter_changed_ && !look_at_all_ && touched_.empty() && turns_.empty() &&
-         due_by_time() > now;
+// Then a part of a look at flows or of figures is all that run() does: nothing else has changed
+// since the run before.
+bool Reconciler::only_parts_are_due(TimePoint now) const {
+  return (flows_.running() || reads_figures()) && state_ == State::following && !drain_.running() &&
+         !asked_ && !filter_changed_ && !look_at_all_ && touched_.empty() && turns_.empty() &&
+         (flows_.running() ? due_without_flows() : due_by_time()) > now;
 }
 
 FiguresReader::View Reconciler::figures_view(TimePoint now) const {

@@ -119,9 +119,9 @@ class Reconciler {
   TimePoint due() const;
   // Services wait for their turns: take() may bring input before each run().
   bool has_turns() const { return has_mirror() && (!turns_.empty() || !touched_.empty()); }
-  // A reading of the kernel, of connection counts or of traffic figures is in progress.
+  // A reading of the kernel, of connection counts, of flows or of traffic figures is in progress.
   bool reading() const {
-    return state_ == State::reading_back || drain_.running() || reads_figures();
+    return state_ == State::reading_back || drain_.running() || flows_.running() || reads_figures();
   }
 
   // For a single run without following: does everything now. Retries failures after a new reading
@@ -174,7 +174,7 @@ class Reconciler {
   void end_reading(TimePoint now, Pass& pass);
   void drain(TimePoint now, Pass& pass);
   void purge_flows(TimePoint now, Pass& pass);
-  bool only_figures_are_due(TimePoint now) const;
+  bool only_parts_are_due(TimePoint now) const;
   bool reads_figures() const { return has_mirror() && figures_.running(); }
   FiguresReader::View figures_view(TimePoint now) const;
   void read_figures(TimePoint now, Pass& pass);
@@ -192,6 +192,7 @@ class Reconciler {
   void note_standing(const SyncReport& report, std::chrono::nanoseconds took);
   void log_whats_left(TimePoint now, const Pass& pass, bool settled);
   TimePoint due_by_time() const;
+  TimePoint due_without_flows() const;
 
   bool ensure_dummy(Pass& pass);
   void remove_copy(Pass& pass);

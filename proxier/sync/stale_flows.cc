@@ -26,11 +26,6 @@ const plan::ActualService* find(const plan::ActualState& state, const VirtualSer
 // Pauses while the kernel cannot list flows: each request makes it look for a module.
 constexpr loop::Backoff kUnreadable{std::chrono::seconds(1), std::chrono::minutes(5)};
 
-bool is_unreadable(const netlink::Error& error) {
-  return error.kind == ErrorKind::missing || error.kind == ErrorKind::denied ||
-         error.kind == ErrorKind::unsupported;
-}
-
 bool is_asked_for(const netlink::FlowQuery& query, const VirtualServiceKey& key) {
   return key.address.family() == query.family && key.protocol == query.protocol;
 }
@@ -109,6 +104,11 @@ std::uint64_t mixed(std::uint64_t hash, const netlink::RealServerKey& key) {
 
 }  // namespace
 
+bool StaleFlows::is_unreadable(const netlink::Error& error) {
+  return error.kind == ErrorKind::missing || error.kind == ErrorKind::denied ||
+         error.kind == ErrorKind::unsupported;
+}
+
 std::optional<StaleFlows::Servers> StaleFlows::servers_of(const plan::DesiredState& desired,
                                                           const plan::ActualState& state,
                                                           const VirtualServiceKey& key) {
@@ -183,6 +183,7 @@ void StaleFlows::remember(const VirtualServiceKey& service, const netlink::RealS
 void StaleFlows::note(const VirtualServiceKey& key, bool lost, const VirtualServiceKey& from) {
   auto& note = notes_[key];
   note.due = {};
+  ++note.changes;
   if (!lost) return;
   note.seen.reset();
   note.tries = 0;
@@ -192,7 +193,10 @@ void StaleFlows::note(const VirtualServiceKey& key, bool lost, const VirtualServ
 
 void StaleFlows::note_early(const VirtualServiceKey& key) {
   auto& note = notes_[key];
-  note = {.gone_from = std::move(note.gone_from), .early = true, .seen = {}};
+  note = {.gone_from = std::move(note.gone_from),
+          .early = true,
+          .seen = {},
+          .changes = note.changes + 1};
 }
 
 // A virtual service may be added turns before its address is bound, and an address that was lost is
@@ -297,52 +301,8 @@ void StaleFlows::note_left(const plan::DesiredState& desired, const plan::Actual
     if (key.protocol == Protocol::udp && plan::is_ours(desired, key)) notes_[key];
 }
 
-void StaleFlows::note_offloaded(netlink::Family family, TimePoint now) {
-  offloaded_[family] = {.due = now, .done = 0};
-}
-
-// A listing that fails is one of the looks: the next one follows anyway.
-void StaleFlows::remove_offloaded(netlink::ConntrackTable& conntrack,
-                                  const plan::DesiredState& desired, TimePoint now,
-                                  std::map<netlink::Family, Purge>& purges,
-                                  std::vector<Failure>& failures) {
-  for (auto it = offloaded_.begin(); it != offloaded_.end();) {
-    auto& [family, look] = *it;
-    if (look.due > now) {
-      ++it;
-      continue;
-    }
-    auto& purge = purges[family];
-    const auto begin = std::chrono::steady_clock::now();
-    bool more = false;
-    // A flowtable takes no other protocol that IPVS has.
-    for (const auto protocol : {Protocol::tcp, Protocol::udp}) {
-      const auto is_stuck = [&](const netlink::Flow& flow) {
-        return flow.untranslated_offload && desired.services.contains(sent_to(flow));
-      };
-      const netlink::FlowQuery query{.family = family,
-                                     .protocol = protocol,
-                                     .destinations = {},
-                                     .wanted = is_stuck,
-                                     .most = kFlowsALook};
-      const auto found = remove_found(conntrack, query, purge.removed, failures);
-      more = more || found.more;
-      if (found.unlisted) ++purge.failed;
-    }
-    purge.took += std::chrono::steady_clock::now() - begin;
-    if (more) {
-      look.due = now + backoff_.first;
-    } else {
-      auto pause = kAfterOffloadedLook;
-      for (std::size_t i = 0; i < look.done; ++i) pause *= 10;
-      look.due = now + pause;
-      ++look.done;
-    }
-    it = look.done == kOffloadedLooks ? offloaded_.erase(it) : std::next(it);
-  }
-}
-
 std::optional<TimePoint> StaleFlows::next() const {
+  if (parts_) return TimePoint::min();
   auto next = TimePoint::max();
   for (const auto& [family, look] : offloaded_) next = std::min(next, look.due);
   if (notes_.empty()) return offloaded_.empty() ? std::nullopt : std::optional(next);
@@ -358,25 +318,20 @@ StaleFlows::Look StaleFlows::begin_look(const plan::DesiredState& desired,
   take_back(desired, state);
   Look look;
   Goals goals;
-  std::map<VirtualServiceKey, std::vector<VirtualServiceKey>> ways;  // made if needed
+  WaysTo ways;
   for (auto it = notes_.begin(); it != notes_.end() && look.size() < kServicesALook;) {
     auto& [key, note] = *it;
     if (note.due > now) {
       ++it;
       continue;
     }
-    auto view = view_of(desired, state, key, goals);
+    auto view = whole_view_of(desired, state, key, note, goals, ways);
     if (view && view->sure() && note.gone_from.empty() && !find(state, key)) {
       it = forget(it);  // no flow can be stale
       continue;
     }
     // A change that adds it notes it again.
     if (key.protocol != Protocol::udp && note.gone_from.empty() && !find(state, key)) view.reset();
-    if (view && lost_too_many(note)) {
-      if (ways.empty()) ways = ways_.goals();
-      view->former = goals_of(desired, state, ways[key], goals);
-      if (!view->former) view.reset();
-    }
     if (!view || view->fingerprint() == note.seen)
       postpone(note, now);
     else
@@ -431,25 +386,22 @@ StaleFlows::Found StaleFlows::remove_found(netlink::ConntrackTable& conntrack,
   return found;
 }
 
-void StaleFlows::end_look(const Look& look, const netlink::FlowQuery& query, const Found& found,
+void StaleFlows::end_look(const VirtualServiceKey& key, const View& seen, const Found& found,
                           TimePoint now) {
-  for (const auto& [key, seen] : look) {
-    if (!is_asked_for(query, key)) continue;
-    const auto it = notes_.find(key);
-    auto& note = it->second;
-    if (found.unlisted || found.failed.contains(key)) {
-      postpone(note, now);
-    } else if (found.more) {
-      note.due = now + backoff_.first;
-    } else if (seen.sure()) {
-      forget(it);
-    } else {
-      note.early = false;
-      release_gone(note);
-      note.seen = seen.fingerprint();
-      postpone(note, now);
-      if (key.protocol != Protocol::udp && note.gone_from.empty()) forget(it);
-    }
+  const auto it = notes_.find(key);
+  auto& note = it->second;
+  if (found.unlisted || found.failed.contains(key)) {
+    postpone(note, now);
+  } else if (found.more) {
+    note.due = now + backoff_.first;
+  } else if (seen.sure()) {
+    forget(it);
+  } else {
+    note.early = false;
+    release_gone(note);
+    note.seen = seen.fingerprint();
+    postpone(note, now);
+    if (key.protocol != Protocol::udp && note.gone_from.empty()) forget(it);
   }
 }
 
@@ -462,10 +414,21 @@ std::map<netlink::Family, Purge> StaleFlows::purge(netlink::ConntrackTable& conn
                                                    const plan::DesiredState& desired,
                                                    const plan::ActualState& state, TimePoint now,
                                                    std::vector<Failure>& failures) {
-  std::map<netlink::Family, Purge> purges;
+  Purges purges;
+  if (parts_) {
+    take_part(conntrack.next_list(), conntrack, desired, state, now, purges, failures);
+    return purges;
+  }
   remove_offloaded(conntrack, desired, now, purges, failures);
   if (unreadable_ && now < readable_due_) return purges;
   const auto look = begin_look(desired, state, now);
+  if (begin_parts(look, conntrack)) {
+    std::set<Protocol> protocols;
+    for (const auto& [key, begun] : parts_->services) protocols.insert(key.protocol);
+    take_part(conntrack.begin_list(parts_->family, protocols), conntrack, desired, state, now,
+              purges, failures);
+    return purges;
+  }
   for (auto query : queries()) {
     for (const auto& [key, seen] : look)
       if (is_asked_for(query, key)) query.destinations.insert({key.address, key.port});
@@ -487,7 +450,8 @@ std::map<netlink::Family, Purge> StaleFlows::purge(netlink::ConntrackTable& conn
       not_readable(*found.unlisted, now);
       return purges;
     }
-    end_look(look, query, found, now);
+    for (const auto& [key, seen] : look)
+      if (is_asked_for(query, key)) end_look(key, seen, found, now);
     if (found.unlisted) continue;
     unreadable_.reset();
     unreadable_tries_ = 0;

@@ -27,6 +27,9 @@
 // client makes the connection anew, and IPVS, which knows it, translates it. A connection that was
 // silent then may get into the flowtable with its next packet, so two looks follow.
 //
+// Where the kernel tracks many flows a look reads them in parts, between which other work is done
+// (stale_flows_parts.cc). What changed in the meantime is looked at again.
+//
 // All other flows are left alone; so are, for now, flows answered by a real server that is desired
 // but not known to be in the kernel (its addition was refused, or the answer lost).
 
@@ -59,6 +62,8 @@ class StaleFlows {
  public:
   // Flows in one look; if there are more, another look follows.
   static constexpr std::size_t kFlowsALook = 16'384;
+  // More flows are read in parts.
+  static constexpr std::size_t kFlowsAtOnce = 16'384;
   // Virtual services in one look, likewise.
   static constexpr std::size_t kServicesALook = 65'536;
   // Limit of removed real servers that are remembered. Beyond it each virtual service has its share
@@ -81,6 +86,8 @@ class StaleFlows {
   static constexpr std::chrono::seconds kAfterOffloadedLook{10};  // ten times as long each time
 
   std::optional<TimePoint> next() const;
+  // A look has parts left: purge() goes on with the next one.
+  bool running() const { return parts_.has_value(); }
 
   // Removes the stale flows of the recorded virtual services; `state` is the current kernel state.
   // Returns results for the families with such flows. Failures are retried with growing pauses, and
@@ -124,6 +131,8 @@ class StaleFlows {
     std::uint64_t fingerprint() const { return own.fingerprint * 31 + goal.fingerprint; }
   };
   using Goals = std::map<netlink::VirtualServiceKey, std::optional<Servers>>;
+  // Of all virtual services that were sent on; made if needed.
+  using WaysTo = std::map<netlink::VirtualServiceKey, std::vector<netlink::VirtualServiceKey>>;
   // Real servers that this process removed from a virtual service. They are kept once, for its own
   // flows and for those by all ways to it.
   struct Gone {
@@ -139,6 +148,7 @@ class StaleFlows {
     // Of the view at the last look, if no server was removed since.
     std::optional<std::uint64_t> seen;
     unsigned tries = 0;
+    unsigned changes = 0;  // noted so often
     TimePoint due{};
   };
   using Notes = std::map<netlink::VirtualServiceKey, Note>;
@@ -149,6 +159,20 @@ class StaleFlows {
     std::set<netlink::VirtualServiceKey> failed;
   };
 
+  // A look in parts at the flows of a family.
+  struct Parts {
+    struct Begun {
+      std::uint64_t fingerprint = 0;  // of the view
+      unsigned changes = 0;           // of the note
+    };
+    netlink::Family family;
+    std::map<netlink::VirtualServiceKey, Begun> services;
+    Purge purge;
+    std::set<netlink::VirtualServiceKey> failed;
+  };
+
+  // Whether the kernel cannot list flows at all.
+  static bool is_unreadable(const netlink::Error& error);
   // nullopt: nothing is known of its real servers.
   static std::optional<Servers> servers_of(const plan::DesiredState& desired,
                                            const plan::ActualState& state,
@@ -177,8 +201,23 @@ class StaleFlows {
   bool is_stale(const netlink::Flow& flow, const Look& look) const;
   static Found remove_found(netlink::ConntrackTable& conntrack, const netlink::FlowQuery& query,
                             std::size_t& removed, std::vector<Failure>& failures);
-  void end_look(const Look& look, const netlink::FlowQuery& query, const Found& found,
+  void end_look(const netlink::VirtualServiceKey& key, const View& seen, const Found& found,
                 TimePoint now);
+  using Purges = std::map<netlink::Family, Purge>;
+  bool begin_parts(const Look& look, netlink::ConntrackTable& conntrack);
+  void take_part(netlink::Result<netlink::ConntrackTable::FlowsPart> part,
+                 netlink::ConntrackTable& conntrack, const plan::DesiredState& desired,
+                 const plan::ActualState& state, TimePoint now, Purges& purges,
+                 std::vector<Failure>& failures);
+  std::vector<netlink::Flow> stale_in(const std::vector<netlink::Flow>& flows,
+                                      const plan::DesiredState& desired,
+                                      const plan::ActualState& state);
+  std::optional<View> whole_view_of(const plan::DesiredState& desired,
+                                    const plan::ActualState& state,
+                                    const netlink::VirtualServiceKey& key, const Note& note,
+                                    Goals& goals, WaysTo& ways) const;
+  void end_parts(const std::optional<netlink::Error>& unlisted, const plan::DesiredState& desired,
+                 const plan::ActualState& state, TimePoint now);
   void not_readable(netlink::Error error, TimePoint now);
   struct OffloadedLook {
     TimePoint due{};
@@ -190,6 +229,7 @@ class StaleFlows {
 
   bool early_;
   Notes notes_;
+  std::optional<Parts> parts_;
   std::map<netlink::Family, OffloadedLook> offloaded_;
   std::map<netlink::VirtualServiceKey, Gone> gone_;
   plan::InClusterWays ways_;

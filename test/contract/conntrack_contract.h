@@ -4,6 +4,7 @@
 // from one end to the other, both in kTrackedAddresses, so that its flow is tracked. See
 // ipvs_contract.h for how to call it.
 
+#include <algorithm>
 #include <array>
 #include <functional>
 #include <string>
@@ -26,6 +27,21 @@ inline netlink::FlowEnd flow_end(const std::string& ip, std::uint16_t port) {
   return {*address, port};
 }
 
+// Of UDP, by a listing in parts.
+inline std::vector<netlink::Flow> flows_in_parts(netlink::ConntrackTable& table,
+                                                 netlink::Family family) {
+  std::vector<netlink::Flow> flows;
+  for (auto part = table.begin_list(family, {netlink::Protocol::udp});; part = table.next_list()) {
+    if (!part) FAIL(to_string(part.error()));
+    flows.insert(flows.end(), part->flows.begin(), part->flows.end());
+    if (part->last) break;
+  }
+  std::ranges::sort(flows);
+  flows.erase(std::unique(flows.begin(), flows.end()), flows.end());
+  return flows;
+}
+
+// A listing of all flows is the same in parts.
 inline std::vector<netlink::Flow> flows_of(
     netlink::ConntrackTable& table, netlink::Family family,
     const std::optional<netlink::FlowEnd>& destination = std::nullopt) {
@@ -33,6 +49,7 @@ inline std::vector<netlink::Flow> flows_of(
   if (destination) query.destinations.insert(*destination);
   auto flows = table.list(query);
   if (!flows) FAIL(to_string(flows.error()));
+  if (!destination) CHECK(flows_in_parts(table, family) == *flows);
   return *flows;
 }
 

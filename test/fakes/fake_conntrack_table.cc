@@ -14,6 +14,29 @@ Result<std::vector<Flow>> FakeConntrackTable::list(const FlowQuery& query) {
   return result;
 }
 
+Result<ConntrackTable::FlowsPart> FakeConntrackTable::begin_list(
+    Family family, const std::set<Protocol>& protocols) {
+  ++listings_;
+  listed_family_ = family;
+  listed_protocols_ = protocols;
+  listed_to_.reset();
+  return next_list();
+}
+
+Result<ConntrackTable::FlowsPart> FakeConntrackTable::next_list() {
+  if (auto fault = faults.next("list flows")) return std::move(*fault);
+  FlowsPart part;
+  auto it = listed_to_ ? flows_.upper_bound(*listed_to_) : flows_.begin();
+  for (; it != flows_.end() && part.flows.size() < flows_a_part; ++it) {
+    listed_to_ = it->first;
+    if (it->second.destination.address.family() == listed_family_ &&
+        listed_protocols_.contains(it->second.protocol))
+      part.flows.push_back(it->second);
+  }
+  part.last = it == flows_.end();
+  return part;
+}
+
 std::vector<Status> FakeConntrackTable::remove(std::span<const Flow> flows) {
   std::vector<Status> outcomes;
   for (const auto& flow : flows) {

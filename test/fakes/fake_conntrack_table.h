@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <tuple>
 
@@ -16,7 +17,14 @@ namespace ipvsproxier::test {
 class FakeConntrackTable final : public netlink::ConntrackTable {
  public:
   netlink::Result<std::vector<netlink::Flow>> list(const netlink::FlowQuery& query) override;
+  netlink::Result<std::size_t> count() override { return flows_.size() + uncounted; }
+  netlink::Result<FlowsPart> begin_list(netlink::Family family,
+                                        const std::set<netlink::Protocol>& protocols) override;
+  netlink::Result<FlowsPart> next_list() override;
   std::vector<netlink::Status> remove(std::span<const netlink::Flow> flows) override;
+
+  std::size_t uncounted = 0;  // flows that are tracked and in no list
+  std::size_t flows_a_part = 1000;
 
   // Consulted before every operation and listing.
   FaultInjector faults;
@@ -48,6 +56,10 @@ class FakeConntrackTable final : public netlink::ConntrackTable {
   // By protocol, source and destination.
   std::map<std::tuple<netlink::Protocol, netlink::FlowEnd, netlink::FlowEnd>, netlink::Flow> flows_;
   std::uint32_t last_id_ = 0;
+  // Of begin_list().
+  netlink::Family listed_family_ = netlink::Family::ipv4;
+  std::set<netlink::Protocol> listed_protocols_;
+  std::optional<std::tuple<netlink::Protocol, netlink::FlowEnd, netlink::FlowEnd>> listed_to_;
   std::size_t writes_ = 0;
   std::size_t listings_ = 0;
 };

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <fstream>
 #include <set>
@@ -340,6 +341,22 @@ TEST_CASE("kernel: many flows of others are passed over, none is held in memory"
   query = {.wanted = [&](const Flow&) { return ++seen == 0; }};
   REQUIRE(table->list(query));
   CHECK(seen == kFlows + 1);
+  // In parts, each of which is short beside the whole.
+  CHECK(table->count().value() >= kFlows + 1);
+  using Clock = std::chrono::steady_clock;
+  Clock::duration longest{};
+  const auto begin = Clock::now();
+  auto last = begin;
+  seen = 0;
+  for (auto part = table->begin_list(Family::ipv4, {Protocol::udp});; part = table->next_list()) {
+    REQUIRE(part);
+    seen += part->flows.size();
+    longest = std::max(longest, Clock::now() - last);
+    last = Clock::now();
+    if (part->last) break;
+  }
+  CHECK(seen >= kFlows + 1);
+  CHECK(longest * 4 < last - begin);
 }
 
 TEST_CASE("kernel: flows are listed again once the module is back") {

@@ -26,6 +26,13 @@ TEST_CASE("the number of flows and all flows are asked for without attributes") 
   CHECK(sent_with_type(encode_list_flows(Family::ipv6)) == "01010100 0a000000");
 }
 
+TEST_CASE("the number of flows is read, or is malformed") {
+  const auto read = [](const std::string& hex) { return decode_flow_count(from_hex(hex)); };
+  CHECK(read("00000000080001000004e200").value() == 320'000);
+  for (const auto* hex : {"", "0000", "00000000", "000000000600010000040000"})
+    CHECK_FALSE(read(hex));
+}
+
 TEST_CASE("the kernel filters by protocol, and by the destination of IPv4") {
   CHECK(sent_with_type(encode_list_flows(Family::ipv4, Protocol::udp, std::nullopt)) ==
         "01010100 02000000"

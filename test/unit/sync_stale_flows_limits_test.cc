@@ -292,6 +292,12 @@ class AskedFor final : public netlink::ConntrackTable {
     sizes.push_back(query.destinations.size());
     return std::vector<netlink::Flow>();
   }
+  netlink::Result<std::size_t> count() override { return std::size_t{0}; }
+  netlink::Result<FlowsPart> begin_list(netlink::Family,
+                                        const std::set<netlink::Protocol>&) override {
+    return FlowsPart{.flows = {}, .last = true};
+  }
+  netlink::Result<FlowsPart> next_list() override { return FlowsPart{.flows = {}, .last = true}; }
   std::vector<netlink::Status> remove(std::span<const netlink::Flow>) override { return {}; }
 
   std::vector<std::size_t> sizes;
