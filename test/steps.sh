@@ -10,7 +10,12 @@ step_format() { gate "format" check_format; }
 build_kernel() {
   compile "g++, UBSan: programs and kernel tests" compile_tests configure_ubsan build-ubsan kernel-tests
 }
+build_uml() {
+  test/kernel/uml_kernel.sh >/dev/null 2>&1 && return
+  compile "User Mode Linux with nf_tables, once" test/kernel/uml_kernel.sh --build
+}
 step_kernel() {
+  build_uml
   build_kernel || return
   at_once=$guests_at_once run_suite "in the scratch kernel" build-ubsan --skips-fail --setup full \
     --suite kernel
@@ -21,6 +26,7 @@ step_deploy() {
 }
 # Load, soaks, large clusters, many addresses; the benchmarks once, small.
 step_long() {
+  build_uml
   compile "g++, UBSan: benchmarks" compile_tests configure_ubsan build-ubsan kernel-tests \
     test/kernel/kernel_soak benchmarks || return
   # Load and figures want the processors for themselves.
@@ -103,5 +109,6 @@ cmd_test() {
   # Without scratch kernels everything else is still worth knowing; the kernel suite fails then.
   ensure_packages "${packages_guest[@]}"
   ensure_packages "${packages_qemu[@]}"
+  ensure_packages "${packages_uml[@]}"
   run_steps "${steps[@]}"
 }

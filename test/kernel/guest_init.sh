@@ -15,6 +15,8 @@ prepare_uml() {
   prepare_guest
   # /tmp stays the host's: a clone may live there.
   [ "$modules" = yes ] && mount --bind /usr/lib/uml/modules /lib/modules
+  # Everything is built in.
+  [ -d "/lib/modules/$(uname -r)" ] || built_in=yes
   output=/dev/ttyS0
 }
 
@@ -58,12 +60,12 @@ if [ "$kind" != host ]; then
   exec 0</dev/null 1>"$output" 2>&1
 fi
 
-if [ "$modules" = yes ]; then
+if [ "$modules" = yes ] && [ -z "${built_in:-}" ]; then
   modprobe -q ipv6
 fi
 if [ "$preload" = yes ]; then
   # One process for all: starting one takes 30 ms in a guest.
-  modprobe ${without:+-q} -a xt_ipvs ip_vs ip_vs_rr ip_vs_wrr ip_vs_sh ip_vs_mh nf_conntrack dummy br_netfilter ||
+  [ -n "${built_in:-}" ] || modprobe ${without:+-q} -a xt_ipvs ip_vs ip_vs_rr ip_vs_wrr ip_vs_sh ip_vs_mh nf_conntrack dummy br_netfilter ||
     [ -n "$without" ] || echo "guest_init.sh: not all kernel modules could be loaded" >&2
   # By its little memory a guest would track 4096 flows only.
   [ "$kind" = host ] || echo 65536 >/proc/sys/net/netfilter/nf_conntrack_max

@@ -2,8 +2,9 @@
 # Runs one command, with its arguments, environment and working directory, in a scratch kernel: User
 # Mode Linux, which sees the files of this host. Its output is ours, its exit status is ours.
 #
-#   uml_run.sh [--mem 512M] [--timeout SECONDS] [--no-modules] [--no-preload] COMMAND [ARGUMENT...]
+#   uml_run.sh [--mem 512M] [--timeout SECONDS] [--nftables] [--no-modules] [--no-preload] COMMAND [ARGUMENT...]
 #
+#   --nftables     the kernel of uml_kernel.sh, which has nf_tables: all is built in, nothing is loaded
 #   --no-modules   nothing can be loaded: a host whose kernel lacks IPVS
 #   --no-preload   modules are there but none is loaded before the command starts
 #
@@ -16,8 +17,13 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=test/kernel/guest_run.sh
 source "$here/guest_run.sh"
 memory=512M
+kernel=linux.uml
 
-own_option() { :; }
+own_option() {
+  [ "$1" = --nftables ] || return
+  taken=1
+  kernel=$("$here/uml_kernel.sh") || exit 77
+}
 parse_options "$@"
 
 host_has_ipvs() {
@@ -61,7 +67,7 @@ in_guest() {
   local processor
   own_processor
   TMPDIR=$(memory_folder) timeout -k 5 "$seconds" taskset -c "$processor" \
-    env LD_PRELOAD="$("$here/uml_preload.sh" "$run")" linux.uml mem="$memory" \
+    env LD_PRELOAD="$("$here/uml_preload.sh" "$run")" "$kernel" mem="$memory" \
     root=/dev/root rootfstype=hostfs rootflags=/ rw init="$run/init.sh" quiet \
     con=null con0=null,fd:1 ssl=null ssl0=null,fd:4 uml_dir="$run" umid=guest \
     IPVS_GUEST_RUN="$run" IPVS_GUEST_KIND=uml \
@@ -75,7 +81,7 @@ in_guest() {
 }
 
 make_run_folder
-if [ "${IPVS_PROXIER_KERNEL:-}" != host ] && command -v linux.uml >/dev/null; then
+if [ "${IPVS_PROXIER_KERNEL:-}" != host ] && command -v "$kernel" >/dev/null; then
   in_guest
 elif [ $modules = yes ] && host_has_ipvs; then
   in_host_namespace
