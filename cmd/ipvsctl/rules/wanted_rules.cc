@@ -141,7 +141,8 @@ std::uint16_t healthz_port(const RuleReading& reading, PacketFilter filter, Fami
   const bool native = filter == PacketFilter::nftables;
   const auto* table = table_of(reading, {family, native ? Table::kube_ipvs : Table::filter});
   if (table == nullptr) return 0;
-  const auto set = ipset::set_name(native ? SetId::nft_healthz : SetId::healthz, family);
+  const auto set =
+      ipset::set_name(native ? ipset::SetId::nft_healthz : ipset::SetId::healthz, family);
   for (const auto& [name, rules] : table->chains)
     for (const auto& rule : rules) {
       if (rule.matches.empty()) continue;
