@@ -18,7 +18,8 @@ struct ServiceHealth {
   std::uint16_t port = 0;  // healthCheckNodePort
   // Number of ready endpoint addresses on this node, for each family of the Service.
   std::map<netlink::Family, std::uint32_t> local_endpoints;
-  // Of the Service's load balancers, of each family the first 16: each costs a socket.
+  // The addresses of the Service's load balancers, the first 16 of each family: each costs a
+  // socket.
   std::set<netlink::IpAddress> load_balancers;
 
   friend bool operator==(const ServiceHealth&, const ServiceHealth&) = default;

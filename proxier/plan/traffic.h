@@ -57,8 +57,8 @@ struct ServiceTraffic {
   // TCP endpoints that are neither of this node nor pods that the local detector recognizes by
   // their source: the rules that drop invalid packets look them up.
   std::vector<netlink::IpAddress> other_endpoints;
-  // Of load balancers, which may send health checks there: the port of this program's health server
-  // is open.
+  // Addresses of load balancers, which may send health checks there: the port of this program's
+  // health server is open.
   std::vector<netlink::IpAddress> healthz;
   // Ports for health checks: open on all addresses, also on those of Services.
   std::vector<std::uint16_t> health_ports;

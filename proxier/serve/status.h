@@ -79,7 +79,7 @@ struct ServiceHealth {
   std::uint16_t port = 0;                       // healthCheckNodePort
   std::optional<std::uint32_t> ipv4_endpoints;  // ready ones on this node
   std::optional<std::uint32_t> ipv6_endpoints;
-  // Of the Service's load balancers: it is asked there, too, wherever node ports are.
+  // Addresses of the Service's load balancers, at which it is asked, too, wherever node ports are.
   std::set<netlink::IpAddress> load_balancers;
 
   friend bool operator==(const ServiceHealth&, const ServiceHealth&) = default;

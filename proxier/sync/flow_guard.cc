@@ -39,6 +39,8 @@ FlowGuard::Change FlowGuard::judge(const std::set<Family>& threatened, ipset::Ru
   for (const auto& [family, parameters] : planner.desired().rules) {
     const bool is_guarded = table_.make ? made_.contains(family) : parameters.unaccelerated;
     if (threatened.contains(family) || (is_guarded && changed)) seen_[family] = now;
+    const bool is_wanted = table_.make && (is_guarded || threatened.contains(family));
+    if (!is_wanted && !cleared_.contains(family)) remove_table(family);
     if (threatened.contains(family)) {
       // The table may have been removed by others.
       if (is_guarded && !table_.make) continue;
@@ -47,8 +49,6 @@ FlowGuard::Change FlowGuard::judge(const std::set<Family>& threatened, ipset::Ru
       if (status && !is_guarded) change.guarded.insert(family);
     } else if (is_guarded && now >= seen_[family] + kStays) {
       if (!table_.make) change.rules.insert(family);
-      remove_table(family);
-    } else if (!is_guarded && !cleared_.contains(family)) {
       remove_table(family);
     }
   }

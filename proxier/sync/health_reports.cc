@@ -66,7 +66,11 @@ serve::ServiceHealthChanges HealthReports::take(const model::ClusterState& clust
              .ipv6_endpoints = count(netlink::Family::ipv6, old.ipv6_endpoints),
              .load_balancers = {}};
       if (planner.options().differences.open_health_check_ports)
-        now->load_balancers = health->load_balancers;
+        for (const auto& address : health->load_balancers) {
+          const auto vip = wanted.services.lower_bound({address});
+          if (vip != wanted.services.end() && vip->address == address)
+            now->load_balancers.insert(address);
+        }
       if (!now->ipv4_endpoints && !now->ipv6_endpoints) now.reset();
     }
     if (now == before) return all;

@@ -74,11 +74,12 @@ SyncReport Reconciler::run(TimePoint now, const std::stop_token& stop) {
   const auto begin = std::chrono::steady_clock::now();
   Pass pass(stop);
   if (only_parts_are_due(now)) {
-    if (flows_.running())
+    if (flows_.running()) {
       purge_flows(now, pass);
-    else
+      settings_.progress();
+    } else {
       read_figures(now, pass);
-    settings_.progress();
+    }
     // The end of a look at flows is reported like any other work.
     if (flows_.running() || pass.figures) {
       SyncReport report;

@@ -43,10 +43,6 @@ std::vector<netlink::FlowQuery> queries() {
   return all;
 }
 
-VirtualServiceKey sent_to(const netlink::Flow& flow) {
-  return {flow.destination.address, flow.protocol, flow.destination.port};
-}
-
 // The virtual service that an operation changes so that flows may become stale, and the real server
 // that it removes.
 struct Changed {
@@ -363,6 +359,23 @@ bool StaleFlows::is_stale(const netlink::Flow& flow, const Look& look) const {
          std::ranges::none_of(*former, [&](const auto& one) { return one.may_have(server); });
 }
 
+std::set<VirtualServiceKey> StaleFlows::remove(netlink::ConntrackTable& conntrack,
+                                               const std::vector<netlink::Flow>& flows,
+                                               std::size_t& removed,
+                                               std::vector<Failure>& failures) {
+  std::set<VirtualServiceKey> failed;
+  auto outcomes = conntrack.remove(flows);
+  for (std::size_t i = 0; i < outcomes.size(); ++i) {
+    if (outcomes[i]) {
+      ++removed;
+      continue;
+    }
+    failed.insert(sent_to(flows[i]));
+    failures.push_back({"remove " + to_string(flows[i]), std::move(outcomes[i].error())});
+  }
+  return failed;
+}
+
 StaleFlows::Found StaleFlows::remove_found(netlink::ConntrackTable& conntrack,
                                            const netlink::FlowQuery& query, std::size_t& removed,
                                            std::vector<Failure>& failures) {
@@ -373,16 +386,7 @@ StaleFlows::Found StaleFlows::remove_found(netlink::ConntrackTable& conntrack,
     return found;
   }
   found.more = flows->size() >= query.most / 2;  // each flow may have been listed twice
-  auto outcomes = conntrack.remove(*flows);
-  for (std::size_t i = 0; i < outcomes.size(); ++i) {
-    const auto& flow = (*flows)[i];
-    if (outcomes[i]) {
-      ++removed;
-      continue;
-    }
-    found.failed.insert(sent_to(flow));
-    failures.push_back({"remove " + to_string(flow), std::move(outcomes[i].error())});
-  }
+  found.failed = remove(conntrack, *flows, removed, failures);
   return found;
 }
 

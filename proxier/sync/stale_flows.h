@@ -131,7 +131,7 @@ class StaleFlows {
     std::uint64_t fingerprint() const { return own.fingerprint * 31 + goal.fingerprint; }
   };
   using Goals = std::map<netlink::VirtualServiceKey, std::optional<Servers>>;
-  // Of all virtual services that were sent on; made if needed.
+  // The ways of all virtual services that were sent on; made if needed.
   using WaysTo = std::map<netlink::VirtualServiceKey, std::vector<netlink::VirtualServiceKey>>;
   // Real servers that this process removed from a virtual service. They are kept once, for its own
   // flows and for those by all ways to it.
@@ -199,6 +199,14 @@ class StaleFlows {
   bool lost_too_many(const Note& note) const;
   Look begin_look(const plan::DesiredState& desired, const plan::ActualState& state, TimePoint now);
   bool is_stale(const netlink::Flow& flow, const Look& look) const;
+  static netlink::VirtualServiceKey sent_to(const netlink::Flow& flow) {
+    return {flow.destination.address, flow.protocol, flow.destination.port};
+  }
+  // Returns the virtual services of flows that could not be removed.
+  static std::set<netlink::VirtualServiceKey> remove(netlink::ConntrackTable& conntrack,
+                                                     const std::vector<netlink::Flow>& flows,
+                                                     std::size_t& removed,
+                                                     std::vector<Failure>& failures);
   static Found remove_found(netlink::ConntrackTable& conntrack, const netlink::FlowQuery& query,
                             std::size_t& removed, std::vector<Failure>& failures);
   void end_look(const netlink::VirtualServiceKey& key, const View& seen, const Found& found,

@@ -30,9 +30,7 @@ void StaleFlows::remove_offloaded(netlink::ConntrackTable& conntrack,
     // A flowtable takes no other protocol that IPVS has.
     for (const auto protocol : {Protocol::tcp, Protocol::udp}) {
       const auto is_stuck = [&](const netlink::Flow& flow) {
-        return flow.untranslated_offload &&
-               desired.services.contains(
-                   {flow.destination.address, flow.protocol, flow.destination.port});
+        return flow.untranslated_offload && desired.services.contains(sent_to(flow));
       };
       const netlink::FlowQuery query{.family = family,
                                      .protocol = protocol,

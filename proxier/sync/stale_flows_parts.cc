@@ -2,11 +2,11 @@
 // what is planned may change, so each part is judged by the states of its moment; a virtual service
 // whose state differs at the end from what it was at the beginning is looked at again.
 
-#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "netlink/conntrack/conntrack_listing.h"
 #include "proxier/sync/stale_flows.h"
 
 namespace ipvsproxier::sync {
@@ -45,7 +45,7 @@ std::vector<netlink::Flow> StaleFlows::stale_in(const std::vector<netlink::Flow>
   WaysTo ways;
   std::vector<netlink::Flow> stale;
   for (const auto& flow : flows) {
-    const VirtualServiceKey key{flow.destination.address, flow.protocol, flow.destination.port};
+    const auto key = sent_to(flow);
     if (!parts_->services.contains(key)) continue;
     if (!look.contains(key)) {
       auto view = whole_view_of(desired, state, key, notes_.at(key), goals, ways);
@@ -54,8 +54,7 @@ std::vector<netlink::Flow> StaleFlows::stale_in(const std::vector<netlink::Flow>
     }
     if (is_stale(flow, look)) stale.push_back(flow);
   }
-  std::ranges::sort(stale);
-  stale.erase(std::unique(stale.begin(), stale.end()), stale.end());
+  netlink::keep_each_once(stale);
   return stale;
 }
 
@@ -68,17 +67,9 @@ void StaleFlows::take_part(netlink::Result<netlink::ConntrackTable::FlowsPart> p
   std::optional<netlink::Error> unlisted;
   if (part) {
     const auto stale = stale_in(part->flows, desired, state);
-    auto outcomes = conntrack.remove(stale);
-    for (std::size_t i = 0; i < stale.size(); ++i) {
-      if (outcomes[i]) {
-        ++purge.removed;
-        continue;
-      }
-      ++purge.failed;
-      const auto& to = stale[i].destination;
-      parts_->failed.insert({to.address, stale[i].protocol, to.port});
-      failures.push_back({"remove " + to_string(stale[i]), std::move(outcomes[i].error())});
-    }
+    const auto failed_before = failures.size();
+    parts_->failed.merge(remove(conntrack, stale, purge.removed, failures));
+    purge.failed += failures.size() - failed_before;
   } else {
     unlisted = part.error();
     ++purge.failed;

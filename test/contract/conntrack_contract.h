@@ -4,7 +4,6 @@
 // from one end to the other, both in kTrackedAddresses, so that its flow is tracked. See
 // ipvs_contract.h for how to call it.
 
-#include <algorithm>
 #include <array>
 #include <functional>
 #include <string>
@@ -12,6 +11,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "netlink/conntrack/conntrack_listing.h"
 #include "netlink/conntrack/conntrack_table.h"
 
 namespace ipvsproxier::test {
@@ -27,7 +27,7 @@ inline netlink::FlowEnd flow_end(const std::string& ip, std::uint16_t port) {
   return {*address, port};
 }
 
-// Of UDP, by a listing in parts.
+// The flows of UDP, by a listing in parts.
 inline std::vector<netlink::Flow> flows_in_parts(netlink::ConntrackTable& table,
                                                  netlink::Family family) {
   std::vector<netlink::Flow> flows;
@@ -36,8 +36,7 @@ inline std::vector<netlink::Flow> flows_in_parts(netlink::ConntrackTable& table,
     flows.insert(flows.end(), part->flows.begin(), part->flows.end());
     if (part->last) break;
   }
-  std::ranges::sort(flows);
-  flows.erase(std::unique(flows.begin(), flows.end()), flows.end());
+  netlink::keep_each_once(flows);
   return flows;
 }
 

@@ -56,7 +56,7 @@ class FakeConntrackTable final : public netlink::ConntrackTable {
   // By protocol, source and destination.
   std::map<std::tuple<netlink::Protocol, netlink::FlowEnd, netlink::FlowEnd>, netlink::Flow> flows_;
   std::uint32_t last_id_ = 0;
-  // Of begin_list().
+  // What begin_list() asked for, and how far its listing is.
   netlink::Family listed_family_ = netlink::Family::ipv4;
   std::set<netlink::Protocol> listed_protocols_;
   std::optional<std::tuple<netlink::Protocol, netlink::FlowEnd, netlink::FlowEnd>> listed_to_;

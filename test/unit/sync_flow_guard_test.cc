@@ -308,6 +308,21 @@ TEST_CASE("flow guard: the table that an earlier process left is removed") {
   CHECK_FALSE(node.has_table());
 }
 
+TEST_CASE("flow guard: without a table of ours that of an earlier process is removed, too") {
+  test::FakeNfTables nf_tables;
+  test::FakeFilterTable socket{nf_tables, 1};
+  REQUIRE(ipset::make_flow_table(socket, Family::ipv4));
+  test::FakeDaemon daemon({.remove_nft_leftovers = {},
+                           .find_flow_rules = []() -> netlink::Result<std::vector<NftFlowRule>> {
+                             return std::vector{kForeign};
+                           },
+                           .flow_table = {.make = {}, .remove = [&](Family family) {
+                                            return ipset::remove_flow_table(socket, family);
+                                          }}});
+  daemon.see(test::web_with({test::e1()}));
+  CHECK_FALSE(ipset::has_flow_table(socket, Family::ipv4).value());
+}
+
 TEST_CASE("flow guard: another program's table of that name is told and stays") {
   BesideIptables node;
   const auto key = ipset::flow_table_of(Family::ipv4);
