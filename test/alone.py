@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Lets the compiler of a build read sources, each alone: what a source uses it must include, although
-it is compiled together with others.
+"""Compiles sources, each alone: what a source uses it must include, although it is built together with
+others. Sources of the programs are compiled as BUILD_DIR builds them, optimised, for the compiler warns
+of some things only then; sources of tests are only read, as TESTS_DIR builds them.
 
-usage: alone.py [--changed] BUILD_DIR [JOBS]
+usage: alone.py [--changed] BUILD_DIR TESTS_DIR [JOBS]
 
 --changed: only sources that changed lately (sources.py), those of tests by the dozen as one file, as
 most of the time goes into the system's headers; of those that no daily build contains also those that
@@ -23,14 +24,16 @@ NOT_BUILT_DAILY = ("test/bench/", "test/kernel/soak_")
 
 def check(group, folder):
     """"" or the complaint."""
+    if group[0].path.startswith(PRODUCT):
+        return "".join(source.compiled(None, "-c", "-o", "/dev/null") for source in group)
     if len(group) > 1 and not group[0].compiled(in_one_file(group, folder)):
         return ""
     return "".join(source.compiled() for source in group)
 
 
 def main():
-    arguments = parse_arguments()
-    chosen = sources(arguments.build, PRODUCT + TESTS)
+    arguments = parse_arguments("build", "tests")
+    chosen = sources(arguments.build, PRODUCT) + sources(arguments.tests, TESTS)
     lately = changed(*STAY) if arguments.changed else None
     if lately is not None:
         reached = {path for path in with_includers(lately) if path.startswith(NOT_BUILT_DAILY)}

@@ -53,7 +53,7 @@ def main(arguments):
                 if failed:
                     print(f"--- {test['name']}: {test['result']}", file=sys.stderr)
                     for stream in ("stdout", "stderr"):
-                        print(test.get(stream, "").rstrip()[-20000:], file=sys.stderr)
+                        print(test.get(stream, "").rstrip(), file=sys.stderr)
                 totals = [a + b for a, b in zip(totals, (passed, failed, skipped))]
     print(*totals)
 

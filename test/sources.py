@@ -51,9 +51,9 @@ class Source:
         done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False)
         return "" if done.returncode == 0 else done.stdout + done.stderr
 
-    def compiled(self, file=None):
-        """What the compiler says of it, or of a file in its place."""
-        return self.run([self.compiler, *self.flags, "-fsyntax-only", str(file or self.file)])
+    def compiled(self, file=None, *options):
+        """What the compiler says of it, or of a file in its place, which it only reads without options."""
+        return self.run([self.compiler, *self.flags, *(options or ("-fsyntax-only",)), str(file or self.file)])
 
 
 def files_of(entry):
@@ -90,11 +90,12 @@ def in_one_file(group, folder):
     return file
 
 
-def parse_arguments():
-    """Of a program that looks at sources: [--changed] BUILD_DIR [JOBS]."""
+def parse_arguments(*folders):
+    """Of a program that looks at sources: [--changed] FOLDER... [JOBS], the folders by these names."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--changed", action="store_true")
-    parser.add_argument("build", type=lambda text: pathlib.Path(text).resolve())
+    for folder in folders:
+        parser.add_argument(folder, type=lambda text: pathlib.Path(text).resolve())
     parser.add_argument("jobs", type=int, nargs="?", default=os.cpu_count())
     return parser.parse_args()
 

@@ -2,7 +2,7 @@
 # test STEP`). Daily ones are what CI runs.
 steps_daily=(format kernel deploy unit tidy alone tsan)
 # With --all: everything, each source by itself, what takes long, and what only looks for news.
-steps_all=(format programs kernel deploy long unit host-gcc random tidy-all tsan-all fuzz)
+steps_all=(format programs kernel deploy long unit host-gcc random alone-all tidy-all tsan-all fuzz)
 
 step_format() { gate "format" check_format; }
 
@@ -24,13 +24,18 @@ step_deploy() {
   build_kernel &&
     run_suite "manifests, manual pages, package" build-ubsan --skips-fail --setup full --suite deploy
 }
-# Load, soaks, large clusters, many addresses; the benchmarks once, small.
+# Load, soaks, large clusters, many addresses; the benchmarks once, small. One after the other: load and figures
+# want the processors for themselves.
 step_long() {
   build_uml
   compile "g++, UBSan: benchmarks" compile_tests configure_ubsan build-ubsan kernel-tests \
     test/kernel/kernel_soak benchmarks || return
-  # Load and figures want the processors for themselves.
-  run_suite "in the scratch kernel, what takes long" build-ubsan --skips-fail --setup full --suite long
+  local names name
+  mapfile -t names < <(meson test -C build-ubsan --no-rebuild --setup full --suite long --list | sed 's,^[^/]* / ,,')
+  for name in "${names[@]}"; do
+    # Brackets are wildcards to meson.
+    at_once=1 once "$name" run_suite "$name" build-ubsan --skips-fail --setup full --suite long "ipvs-proxier:${name//[/[[]}"
+  done
 }
 
 build_host() {
@@ -40,11 +45,14 @@ build_host() {
 step_unit() { build_host && run_suite "clang, ASan, UBSan: unit, property, recorded" build-clang ""; }
 step_fuzz() { build_fuzzers && fuzz_all 20; }
 
-# Optimised as the demo wants them, each source alone: what it uses it must include.
-step_programs() { compile "g++: programs, optimised, each source alone" compile_programs; }
-# g++ reads what changed, the host's tests too, which it does not compile elsewhere; each source alone.
-alone() { configure_ubsan && test/alone.py "$@" build-ubsan "$jobs"; }
+# As they are released: optimised, so that g++ sees what it only then warns of.
+programs() { configure_release && build_programs build; }
+step_programs() { compile "g++: programs, as released" programs; }
+# g++ compiles what changed, the host's tests too, which it does not compile elsewhere, each source alone:
+# what it uses it must include. Those of the programs as they are released.
+alone() { configure_release && configure_ubsan && test/alone.py "$@" build build-ubsan "$jobs"; }
 step_alone() { gate "g++: what changed, each source alone" alone --changed; }
+step_alone-all() { gate "g++: each source alone" alone; }
 # The host's tests by g++ as well.
 step_host-gcc() {
   compile "g++, UBSan: host tests" compile_tests configure_ubsan build-ubsan host-tests
@@ -77,17 +85,42 @@ step_tsan-all() { tsan "${meets_threads[@]}"; }
 
 # run_steps STEP...: and then the minutes of each, slowest first.
 run_steps() {
-  local step begun=$SECONDS since times=()
+  local step since cpu cpu_since lines=()
   for step; do
     since=$SECONDS
-    "step_$step"
-    times+=("$((SECONDS - since)) $step")
+    count_cpu
+    cpu_since=$cpu
+    once "$step" "step_$step"
+    count_cpu
+    lines+=("$((SECONDS - since)) $((cpu - cpu_since)) $step")
   done
-  say "took $(((SECONDS - begun) / 60)) min $(((SECONDS - begun) % 60)) s"
-  printf '%s\n' "${times[@]}" | sort -rn |
-    awk '{ printf "    %3d min %2d s  %s\n", $1 / 60, $1 % 60, $2 }'
+  say_took
+  printf '%s\n' "${lines[@]}" | sort -rn |
+    awk '{ printf "    %3d min %02d s, of processors %3d min %02d s  %s\n", $1 / 60, $1 % 60, $2 / 60, $2 % 60, $3 }'
   printf '%d passed, %d failed, %d skipped\n' "$passed" "$failed" "$skipped"
   [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
+}
+
+# The folder in which `once` keeps what passed, for the tree as it is now.
+folder_of_results() {
+  local tree
+  tree=$({ git rev-parse HEAD; git diff HEAD; git ls-files -o --exclude-standard -z | xargs -0r sha1sum; } | sha1sum)
+  results=build-all/${tree:0:12}
+  mkdir -p "$results"
+}
+
+# begin_all [--detach]
+begin_all() {
+  folder_of_results
+  case ${1:-} in
+    "") export IPVS_PROXIER_ALL_SEEDS=1 ;;  # random_run.h
+    --detach)
+      setsid nohup ./dev test --all >>"$results/log" 2>&1 </dev/null &
+      say "process $! goes on by itself and writes $PWD/$results/log"
+      exit 0
+      ;;
+    *) die "unknown option of test --all: $1" ;;
+  esac
 }
 
 cmd_test() {
@@ -96,7 +129,7 @@ cmd_test() {
     "") ;;
     --all)
       steps=("${steps_all[@]}")
-      export IPVS_PROXIER_ALL_SEEDS=1  # random_run.h
+      begin_all "${@:2}"
       ;;
     *) steps=("$@") ;;
   esac

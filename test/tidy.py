@@ -67,7 +67,7 @@ def check(group, cache):
 
 
 def main():
-    arguments = parse_arguments()
+    arguments = parse_arguments("build")
     build = arguments.build
     cache = build / "tidy"
     cache.mkdir(exist_ok=True)

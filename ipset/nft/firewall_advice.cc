@@ -67,7 +67,7 @@ std::string ports_text(const std::set<std::uint16_t>& ports, char between) {
 }
 
 // A word for a shell.
-std::string quoted(const std::string& word) {
+std::string quoted_for_shell(const std::string& word) {
   const bool is_plain = std::ranges::all_of(word, [](char letter) {
     return std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '_' ||
            letter == '-' || letter == '.' || letter == ' ';
@@ -82,7 +82,8 @@ std::string quoted(const std::string& word) {
 // "nft insert rule inet host c ip daddr { 10.96.0.1, 10.96.0.10 } accept", for each family and for
 // node ports. What IPVS sends is known by the destination that the client asked for.
 std::vector<std::string> nft_rules_for(const ChainName& name, What what, const Judged& judged) {
-  const auto insert = fmt::format("nft insert rule {} {}", quoted(name.table), quoted(name.chain));
+  const auto insert = fmt::format("nft insert rule {} {}", quoted_for_shell(name.table),
+                                  quoted_for_shell(name.chain));
   if (what == What::answers) return {insert + " ct state established,related accept"};
   const bool is_sent = what == What::is_sent;
   const auto needed = needed_by(judged);

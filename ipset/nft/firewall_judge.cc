@@ -10,6 +10,7 @@
 #include "ipset/nft/chain_walk.h"
 #include "ipset/nft/condition_judge.h"
 #include "ipset/nft/truth.h"
+#include "ipset/nftables/rule_decoding.h"
 #include "netlink/nftables/nftables_foreign.h"
 
 namespace ipvsproxier::ipset {
@@ -18,7 +19,6 @@ namespace {
 
 using netlink::ByteView;
 using netlink::NftVerdict;
-using netlink::NftVerdictCode;
 
 constexpr std::size_t kElementsAStep = 16;  // that a lookup compares, at the cost of one more step
 
@@ -137,24 +137,6 @@ Truth lies_between(const std::vector<Known>& value, const netlink::NftElement& e
     at += (bytes + 3) / 4 * 4;
   }
   return all;
-}
-
-Action action_of(const netlink::NftVerdict& verdict) {
-  switch (verdict.code) {
-    case NftVerdictCode::accept:
-      return Verdict::accept;
-    case NftVerdictCode::drop:
-      return Verdict::drop;
-    case NftVerdictCode::give_back:
-      return Verdict::return_;
-    case NftVerdictCode::jump:
-      return JumpTarget{verdict.chain};
-    case NftVerdictCode::go_to:
-      return GotoAction{verdict.chain};
-    case NftVerdictCode::go_on:
-      break;
-  }
-  return NoAction{};
 }
 
 // Of one rule.

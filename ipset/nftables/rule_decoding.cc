@@ -284,24 +284,6 @@ const NftVerdict* final_verdict(std::span<const NftExpression> expressions) {
   return last == nullptr ? nullptr : std::get_if<NftVerdict>(&last->data);
 }
 
-Action action_of(const NftVerdict& verdict) {
-  switch (verdict.code) {
-    case NftVerdictCode::accept:
-      return Verdict::accept;
-    case NftVerdictCode::drop:
-      return Verdict::drop;
-    case NftVerdictCode::give_back:
-      return Verdict::return_;
-    case NftVerdictCode::go_on:
-      return NoAction{};
-    case NftVerdictCode::jump:
-      return JumpTarget{.chain = verdict.chain};
-    case NftVerdictCode::go_to:
-      return GotoAction{.chain = verdict.chain};
-  }
-  return UnknownAction{};
-}
-
 Rule foreign_rule(std::span<const NftExpression> bare, Family family,
                   const std::map<std::string, FilterSet>& sets) {
   NoSets no_sets;
@@ -341,6 +323,24 @@ void widen_sources(std::vector<NftExpression>& expressions, Family family) {
 }
 
 }  // namespace
+
+Action action_of(const NftVerdict& verdict) {
+  switch (verdict.code) {
+    case NftVerdictCode::accept:
+      return Verdict::accept;
+    case NftVerdictCode::drop:
+      return Verdict::drop;
+    case NftVerdictCode::give_back:
+      return Verdict::return_;
+    case NftVerdictCode::go_on:
+      return NoAction{};
+    case NftVerdictCode::jump:
+      return JumpTarget{.chain = verdict.chain};
+    case NftVerdictCode::go_to:
+      return GotoAction{.chain = verdict.chain};
+  }
+  return UnknownAction{};
+}
 
 Rule rule_in(std::span<const NftExpression> expressions, Family family) {
   return rule_in(expressions, family, nft_table_of(family), {});

@@ -22,6 +22,9 @@ Rule rule_in(std::span<const netlink::NftExpression> expressions, netlink::Famil
 Rule rule_in(std::span<const netlink::NftExpression> expressions, netlink::Family family,
              const netlink::NftTableKey& table, const std::map<std::string, FilterSet>& sets);
 
+// What a verdict makes of a packet; NoAction if it goes on to the next rule.
+Action action_of(const netlink::NftVerdict& verdict);
+
 // The sum of the counters of a rule; nullopt if it has none.
 std::optional<RuleCount> count_in(std::span<const netlink::NftExpression> expressions);
 

@@ -35,7 +35,7 @@ constexpr std::array kLoopLinkPolicy = {
     AttrRule{IFLA_AF_SPEC, AttrKind::nested},
 };
 constexpr std::array kLoopInfoPolicy = {AttrRule{IFLA_INFO_KIND, AttrKind::string, 0, 64}};
-constexpr std::array kFamilyPolicy = {AttrRule{AF_INET, AttrKind::nested}};
+constexpr std::array kLinkFamilyPolicy = {AttrRule{AF_INET, AttrKind::nested}};
 constexpr std::array kInetPolicy = {AttrRule{kInetConf, AttrKind::bytes, 0, 4096}};
 
 void put_ends(MessageWriter& out, const std::string& name) {
@@ -45,7 +45,7 @@ void put_ends(MessageWriter& out, const std::string& name) {
 
 // `spec` is the value of IFLA_AF_SPEC. Values stand in the order of their numbers, from 1 on.
 Result<bool> takes_loopback_in(ByteView spec) {
-  const auto families = AttrReader::parse(spec, kFamilyPolicy);
+  const auto families = AttrReader::parse(spec, kLinkFamilyPolicy);
   if (!families) return families.error();
   const auto of_ipv4 = families->nested(AF_INET);
   if (!of_ipv4) return false;

@@ -2,7 +2,7 @@
 
 // JsonDocument reads JSON: of objects, and of configuration, kubeconfigs and plugins (documents.h;
 // YAML is converted to JSON first). JsonValue is a view of one of its values. Only this file and
-// its source use simdjson. Its DOM was chosen by measurement (test/bench/decode_bench.cc): more
+// its source use simdjson. Its DOM was chosen by a benchmark, which is not kept: more
 // than ten times as fast as trees or events of nlohmann-json, and not slower than simdjson's
 // On-Demand interface, which detects broken text late and wants members in their order.
 //

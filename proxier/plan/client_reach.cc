@@ -8,7 +8,7 @@ namespace ipvsproxier::plan {
 
 namespace {
 
-using Endpoints = std::vector<const model::Endpoint*>;
+using ChosenEndpoints = std::vector<const model::Endpoint*>;
 
 class Judge {
  public:
@@ -35,7 +35,7 @@ class Judge {
   }
 
  private:
-  const Endpoints& endpoints_of(Facet facet) const {
+  const ChosenEndpoints& endpoints_of(Facet facet) const {
     const auto [local_only, strict] = policy_of(port_, facet, goal_.has_value(), options_);
     return choice_.of_facet(local_only, strict);
   }

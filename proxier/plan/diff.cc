@@ -45,7 +45,7 @@ bool lingers(const DesiredState& desired, const ActualService& leaving) {
 // With more real servers than this, the scheduler is set after them, because mh and sh rebuild
 // their table at every real server (net/netfilter/ipvs/ip_vs_mh.c, ip_vs_sh.c; 6.1). The table of
 // mh has at least 4,093 entries. That of sh has 256: for a few real servers, rebuilding it costs
-// less than one more message (test/bench/schedulers_bench.cc).
+// less than one more message, as a benchmark showed that is not kept.
 std::size_t most_bound_at_once(std::string_view scheduler) {
   if (scheduler == "mh") return 1;
   if (scheduler == "sh") return 64;

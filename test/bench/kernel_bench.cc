@@ -21,7 +21,6 @@
 #include "test/bench/kernel_parts.h"
 #include "test/bench/measurements.h"
 #include "test/bench/prebuilt.h"
-#include "test/bench/quadratic_bench.h"
 #include "test/support/require.h"
 
 namespace ipvsproxier::bench {
@@ -216,8 +215,6 @@ const std::map<std::string_view, Measurement> kMeasurements = {
     {"twice", measure_twice},
     {"end_to_end", measure_end_to_end},
     {"updates", measure_updates},
-    {"vips", measure_vips},
-    {"schedulers", measure_schedulers},
 };
 
 int run(int argc, char** argv) {

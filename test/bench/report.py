@@ -167,26 +167,6 @@ def rolls(bench, report):
     report.time(f"S2 {kind}", [run[f"{kind}, time"] for run in runs], "ms")
 
 
-def corners(bench, report):
-    """Where the kernel's cost grows with what is there: VIPs of a link, tables of schedulers."""
-    figures = bench.guest("S1", "schedulers")
-    for scheduler in ("mh", "sh"):
-        early = figures[f"1000 real servers, {scheduler} then {scheduler}"]
-        report.time(f"1,000 real servers, {scheduler} bound first", [early], "ms")
-        report.time(f"1,000 real servers, {scheduler} bound last",
-                    [figures[f"1000 real servers, none then {scheduler}"]], "ms", early, "bound first")
-    if not bench.full:
-        return  # minutes
-    figures = bench.guest("S1", "vips")
-    for name, value in figures.items():
-        how = name.split(":")[0]
-        if "listing" in name:
-            report.time(f"VIPs, {name}", [value], "ms")
-        elif not name.endswith("that to each of 1,000"):
-            base = figures[f"{how.replace('one link', 'spread')}: each of 1,000"]
-            report.time(f"VIPs, {name}", [value], "us", base, "that of 1,000", 1.3 if name.endswith("median") else None)
-
-
 def end_to_end(bench, report, size):
     """From the start of the daemon behind the test API server to everything programmed, and its memory."""
     most = {"S2": 60, "S3": 300, "S4": 200}
@@ -214,24 +194,8 @@ def ends(bench, report):
                 note=f"{text_of(figures['resident before'])} to {text_of(figures['resident after'])} MB")
 
 
-def listings(bench, report):
-    """What ipvsctl takes to list S2, beside the bare dump."""
-    program = str(bench.build / "test/bench/list_bench")
-    figures, units = {}, {}
-    for line in bench.guest_output("S2", program, *(["100", "10"] if bench.smoke else [])).splitlines():
-        name, value, unit, *spread = line.split("\t")
-        figures[name] = [float(part) for part in (value, *spread)]
-        units[name] = unit.upper() if unit == "kB" else unit
-    dump = figures["bare dump"][0]
-    for name in [name for name in figures if not name.endswith("times the bare dump")]:
-        is_compared = f"{name}: times the bare dump" in figures and name != "bare dump"
-        is_listing = is_compared and name != "ipvsadm -Ln" and not name.startswith("top")
-        report.time(f"S2 ipvsctl, {name}", figures[name], units[name], dump if is_compared else None, "the dump",
-                    2 if is_listing else None)
-
-
 def on_the_host(bench, report):
-    """Decoding, planner and difference alone, events on fakes, and memory by part: no kernel."""
+    """Planner and difference alone, events on fakes, and memory by part: no kernel."""
     most = {"S2": 60, "S3": 300, "S4": 200}
     for line in bench.host("memory_bench", *bench.sizes("S1", "S2", "S3", "S4")).splitlines():
         size = line.split()[0]
@@ -252,19 +216,12 @@ def on_the_host(bench, report):
         if row:
             report.count(f"on fakes, {row[1]}, allocations", float(row[3]))
             report.time(f"on fakes, {row[1]}", [float(row[2])], "us")
-    title = ""
-    for line in bench.host("decode_bench").splitlines():
-        row = re.match(r"  (decode_list_item|framer and decoder|framer alone).*? +(\d+) MB/s +\[(\d+) \.\. (\d+)\]", line)
-        if row:
-            report.time(f"{title}: {row[1]}", [float(row[3]), float(row[2]), float(row[4])], "MB/s")
-        elif line and not line.startswith(" "):
-            title = re.split("[:,]", line)[0].rsplit("/", 1)[-1]
 
 
 # By the word of the command line: title, guests, parts.
 CHAPTERS = {
     "cluster": ("Benchmarks: the last results", "guests of User Mode Linux with one processor",
-                (changes, system_calls, silence, syncs, restarts, traffic_figures, loads, rolls, corners, ends, listings, on_the_host)),
+                (changes, system_calls, silence, syncs, restarts, traffic_figures, loads, rolls, ends, on_the_host)),
     "traffic": ("Traffic: the last results", "guests of QEMU, which interprets Debian's kernel, with one processor",
                 traffic_report.PARTS),
 }

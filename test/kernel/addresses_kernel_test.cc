@@ -34,8 +34,8 @@ struct Pair {
 };
 
 const Pair kNodeIps{"10.200.0.2/24", "fd00:200::2/64"};
-const Pair kFirst{"10.200.0.50/24", "fd00:200::50/64"};
-const Pair kSecond{"10.200.0.51/24", "fd00:200::51/64"};
+const Pair kFirstMore{"10.200.0.50/24", "fd00:200::50/64"};
+const Pair kSecondMore{"10.200.0.51/24", "fd00:200::51/64"};
 const Pair kBridge{"172.17.0.1/16", "fd00:17::1/64"};
 const Pair kBalancerIps{"192.0.2.10/32", "2001:db8:2::10/128"};
 const Pair kExternalIps{"192.0.2.20/32", "2001:db8:2::20/128"};
@@ -250,16 +250,16 @@ class Load {
 // An address is added, moved, removed; a bridge comes, goes down and is deleted.
 void change_node_addresses(LoadedNode& node) {
   const auto& base = node.base;
-  const auto first = node_ports_on(base, kFirst);
-  const auto both = first + node_ports_on(base, kSecond);
+  const auto first = node_ports_on(base, kFirstMore);
+  const auto both = first + node_ports_on(base, kSecondMore);
   // Each family: virtual services of three ports, two real servers each, and an SCTP element.
   CHECK(first.size() == 20);
-  node.change("an address more", base + first, [&] { node.add("eth0", kFirst); });
+  node.change("an address more", base + first, [&] { node.add("eth0", kFirstMore); });
   // The second address tells that what happened before it was seen.
   const auto move = [&] {
-    node.remove("eth0", kFirst);
-    node.add("cni0", kFirst);
-    node.add("cni0", kSecond);
+    node.remove("eth0", kFirstMore);
+    node.add("cni0", kFirstMore);
+    node.add("cni0", kSecondMore);
   };
   node.change("moved to another link", base + both, move, base);
   const auto bridge = [&] {
@@ -272,8 +272,8 @@ void change_node_addresses(LoadedNode& node) {
   node.change("the bridge is deleted", base + both, [&] { node.links.remove("docker0"); });
   // Of one range, the second IPv4 address goes with the first (fib_frontend.c: no promotion).
   node.change("two addresses less", base, [&] {
-    node.remove("cni0", kFirst);
-    node.links.remove_address("cni0", kSecond.v6);
+    node.remove("cni0", kFirstMore);
+    node.links.remove_address("cni0", kSecondMore.v6);
   });
 }
 
@@ -300,6 +300,7 @@ void change_service_addresses(LoadedNode& node, const std::vector<std::string>& 
   std::erase_if(before, is_other);
   CHECK(now.size() > 40);
   CHECK(difference(before, now) == "");
+  INFO(node.daemon.log());
   CHECK(own.moves_on() == "");
   own.stop();
   // Until they are back on kube-ipvs0 they are on no link: only others' connections do not notice.

@@ -48,7 +48,8 @@ programs() {
 }
 answers() { [ "$(curl -s -m 10 http://10.96.0.1/)" = hello ]; }
 explains() { "$ipvsctl" explain 10.0.0.1 10.96.0.1:80 | grep -F 10.0.0.1:8080; }
-read_only() { ! touch "$here/written" && ! [ -e "$here/written" ]; }
+# /tmp is the guest's own, and this clone may be there.
+read_only() { ! touch /usr/written-by-a-guest && ! [ -e /usr/written-by-a-guest ]; }
 
 check "the kernel is one of Debian, with its modules" of_debian
 check "the host's files cannot be changed" read_only

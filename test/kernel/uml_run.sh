@@ -48,18 +48,19 @@ memory_folder() {
 
 # The guest's kernel and its processes are processes of this host that take turns at every system call and
 # page fault. On processors of their own each turn wakes an idle one, which takes ten times as long. Sets
-# `processor` to one that no other guest has, kept by fd 5 until this script ends; to all if there is none.
+# `processor` to the one that the fewest other guests have, which fd 5 holds until this script ends.
 own_processor() {
-  local all part each
+  local all part each guests
   all=$(taskset -cp $$ | sed 's/.*: //')
-  for part in ${all//,/ }; do
-    for each in $(seq "${part%-*}" "${part#*-}"); do
-      processor=$each
-      exec 5>"/tmp/ipvs-guest-processor-$each"
-      flock -n 5 && return
+  for guests in {1..8}; do
+    for part in ${all//,/ }; do
+      for each in $(seq "${part%-*}" "${part#*-}"); do
+        processor=$each
+        exec 5>"/tmp/ipvs-guest-processor-$each-$guests"
+        flock -n 5 && return
+      done
     done
   done
-  processor=$all
 }
 
 in_guest() {

@@ -118,7 +118,7 @@ std::string told(const Steps& steps) {
 constexpr std::size_t kFirstPort = 20'000;
 constexpr std::size_t kEphemeralPorts = 32'768;
 // So a port is used again after more than two minutes: nothing remembers it any more.
-constexpr milliseconds kPause{10};
+constexpr milliseconds kAskPause{10};
 
 // Somebody who asks a Service again and again; a failure counts unless what it needs had vanished
 // meanwhile.
@@ -160,7 +160,7 @@ class Probe {
     // A busy guest loses packets; a connection that is broken stays so.
     const auto answer = host.ask(Protocol::tcp, address, port,
                                  {.source = {}, .source_port = next_port(), .timeout_ms = 20'000});
-    std::this_thread::sleep_for(kPause);
+    std::this_thread::sleep_for(kAskPause);
     if (answer) ++served_;
     if (!answer && before % 2 == 0 && before == lost_) {
       const std::lock_guard lock(mutex_);

@@ -73,7 +73,7 @@ class Copy:
             return
         os.environ.setdefault("CXX", "ccache g++")
         # A fault may leave a variable unused.
-        subprocess.run(["meson", "setup", str(self.build), str(self.tree), "-Dunity=on", "-Dunity_size=12",
+        subprocess.run(["meson", "setup", str(self.build), str(self.tree), "-Dunity=on", "-Dunity_size=4",
                         "-Ddebug=false", "-Doptimization=0", "-Dwerror=false"], check=True,
                        stdout=subprocess.DEVNULL)
 

@@ -160,4 +160,9 @@ class FakeDaemon {
   sync::Written written_;
 };
 
+// An end of a flow of connection tracking.
+inline netlink::FlowEnd end_of(const std::string& address, std::uint16_t port) {
+  return {ip(address), port};
+}
+
 }  // namespace ipvsproxier::test

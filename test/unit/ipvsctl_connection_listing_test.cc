@@ -58,7 +58,7 @@ std::string told(const ConnectionStyle& style, const ClusterNames& names = web_n
 const std::string kTitle =
     "Prot Expires State       Client                Service                                  "
     "Backend\n";
-const std::string kWeb =
+const std::string kShopWeb =
     "TCP      899 ESTABLISHED 10.0.0.9:4000         10.96.8.1:80 shop/web:http               "
     "10.244.0.9:8080 shop/web-7d4b9-x2x8z\n";
 const std::string kDns =
@@ -69,20 +69,20 @@ const std::string kSix =
     "[fd00:244::7]:8443\n";
 
 TEST_CASE("connections: with names, in the kernel's order or another") {
-  CHECK(told({}) == kTitle + kWeb + kDns + kSix);
-  CHECK(told({.sort = ConnectionSort::expires}) == kTitle + kDns + kSix + kWeb);
-  CHECK(told({.sort = ConnectionSort::state}) == kTitle + kWeb + kSix + kDns);
-  CHECK(told({.sort = ConnectionSort::client}) == kTitle + kDns + kWeb + kSix);
-  CHECK(told({.sort = ConnectionSort::service}) == kTitle + kDns + kSix + kWeb);
-  CHECK(told({.sort = ConnectionSort::backend}) == kTitle + kDns + kWeb + kSix);
+  CHECK(told({}) == kTitle + kShopWeb + kDns + kSix);
+  CHECK(told({.sort = ConnectionSort::expires}) == kTitle + kDns + kSix + kShopWeb);
+  CHECK(told({.sort = ConnectionSort::state}) == kTitle + kShopWeb + kSix + kDns);
+  CHECK(told({.sort = ConnectionSort::client}) == kTitle + kDns + kShopWeb + kSix);
+  CHECK(told({.sort = ConnectionSort::service}) == kTitle + kDns + kSix + kShopWeb);
+  CHECK(told({.sort = ConnectionSort::backend}) == kTitle + kDns + kShopWeb + kSix);
 }
 
 TEST_CASE("connections: filtered as the table is") {
   CHECK(told({.filter = {.protocol = netlink::Protocol::udp}}) == kTitle + kDns);
-  CHECK(told({.filter = {.backend = Backend::parse("10.244.0.9")}}) == kTitle + kWeb);
+  CHECK(told({.filter = {.backend = Backend::parse("10.244.0.9")}}) == kTitle + kShopWeb);
   CHECK(told({.filter = {.port = 1}}) == kTitle);
   const auto web = web_names();
-  CHECK(told({.filter = {.named = &web}}) == kTitle + kWeb);
+  CHECK(told({.filter = {.named = &web}}) == kTitle + kShopWeb);
   CHECK(told({.filter = {.port = 53, .named = &web}}) == kTitle);
   // By names that are not shown.
   CHECK(told({.filter = {.named = &web}}, {}).find("10.96.8.1:80   ") != std::string::npos);

@@ -12,7 +12,7 @@ namespace ipvsproxier::model {
 namespace {
 
 using Names = std::set<api::NamespacedName>;
-const api::NamespacedName kWeb{"default", "web"};
+const api::NamespacedName kShopWeb{"default", "web"};
 
 Changes change_of(api::Object object) {
   Changes changes;
@@ -24,8 +24,8 @@ TEST_CASE("an object that is the same as before touches nothing") {
   ClusterState state;
   const auto web = test::web_service();
   const auto slice = test::slice_of(web, 8080, {test::e1()});
-  CHECK(state.take(change_of(web)).services == Names{kWeb});
-  CHECK(state.take(change_of(slice)).services == Names{kWeb});
+  CHECK(state.take(change_of(web)).services == Names{kShopWeb});
+  CHECK(state.take(change_of(slice)).services == Names{kShopWeb});
   CHECK(state.take(change_of(web)).services.empty());
   CHECK(state.take(change_of(slice)).services.empty());
   api::Node node;
@@ -44,12 +44,12 @@ TEST_CASE("what is deleted touches its Service; what was not there touches nothi
   gone.slices[slice.name] = std::nullopt;
   gone.slices[{"default", "other"}] = std::nullopt;
   gone.services[{"default", "other"}] = std::nullopt;
-  CHECK(state.take(gone).services == Names{kWeb});
+  CHECK(state.take(gone).services == Names{kShopWeb});
   CHECK(state.slices.empty());
   CHECK(state.take(gone).services.empty());
   gone = {};
-  gone.services[kWeb] = std::nullopt;
-  CHECK(state.take(gone).services == Names{kWeb});
+  gone.services[kShopWeb] = std::nullopt;
+  CHECK(state.take(gone).services == Names{kShopWeb});
   CHECK(state.services.empty());
 }
 
@@ -71,11 +71,11 @@ TEST_CASE("a slice that really changed tells when the cluster changed") {
     return state.take(change_of(slice)).triggers;
   };
   CHECK(is(triggered({test::e1()}, second(5))) ==
-        std::vector<Trigger>{{kWeb, netlink::Family::ipv4, second(5)}});
+        std::vector<Trigger>{{kShopWeb, netlink::Family::ipv4, second(5)}});
   CHECK(is(triggered({test::e1()}, second(6))).empty());
   CHECK(is(triggered({test::e2()}, std::nullopt)).empty());
   CHECK(is(triggered({test::e1()}, second(7))) ==
-        std::vector<Trigger>{{kWeb, netlink::Family::ipv4, second(7)}});
+        std::vector<Trigger>{{kShopWeb, netlink::Family::ipv4, second(7)}});
 }
 
 TEST_CASE("of several changes of a slice the oldest time stays, and the newest state") {
@@ -106,7 +106,7 @@ TEST_CASE("a slice that changes its Service touches both") {
   auto slice = test::slice_of(test::web_service(), 8080, {test::e1()});
   state.put(slice);
   slice.service = "shop";
-  CHECK(state.take(change_of(slice)).services == Names{kWeb, {"default", "shop"}});
+  CHECK(state.take(change_of(slice)).services == Names{kShopWeb, {"default", "shop"}});
   CHECK(state.slices.size() == 1);
   slice.service = "";
   CHECK(state.take(change_of(slice)).services == Names{{"default", "shop"}});
@@ -118,7 +118,7 @@ TEST_CASE("a slice speaks for Services of its own namespace alone") {
   auto slice = test::slice_of(test::web_service(), 8080, {test::e1()});
   slice.name.ns = "elsewhere";
   CHECK(state.take(change_of(slice)).services == Names{{"elsewhere", "web"}});
-  CHECK_FALSE(state.slices.contains(kWeb));
+  CHECK_FALSE(state.slices.contains(kShopWeb));
 }
 
 TEST_CASE("slices are found again whatever their names say of their Services") {
@@ -161,14 +161,14 @@ TEST_CASE("slices are found again whatever their names say of their Services") {
 TEST_CASE("of changes of one object the last counts") {
   auto changes = change_of(test::web_service());
   Changes later;
-  later.services[kWeb] = std::nullopt;
+  later.services[kShopWeb] = std::nullopt;
   later.complete = true;
   changes.merge(later);
-  REQUIRE(changes.services.at(kWeb) == std::nullopt);
+  REQUIRE(changes.services.at(kShopWeb) == std::nullopt);
   auto web = test::web_service();
   web.ports[0].port = 81;
   changes.merge(change_of(web));
-  CHECK(changes.services.at(kWeb)->ports[0].port == 81);
+  CHECK(changes.services.at(kShopWeb)->ports[0].port == 81);
   CHECK(changes.complete == true);
   CHECK_FALSE(changes.empty());
   CHECK(Changes{}.empty());

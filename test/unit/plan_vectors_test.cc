@@ -21,7 +21,7 @@ namespace {
 using netlink::Family;
 using Lines = std::vector<std::string>;
 
-model::ClusterState cluster_of(const test::ServiceManifest& service) {
+model::ClusterState cluster_of_vector(const test::ServiceManifest& service) {
   model::ClusterState cluster;
   auto documents =
       api::parse_documents(test::service_yaml(service) + test::slices_yaml(service), "vector");
@@ -91,7 +91,7 @@ Lines rules_of(const DesiredState& state, const std::string& chain) {
 TEST_CASE("the planner makes of the reference's vectors what they say") {
   for (const auto& vector : test::vectors()) {
     INFO("vector " << vector.name);
-    const auto cluster = cluster_of(vector.service);
+    const auto cluster = cluster_of_vector(vector.service);
     Planner planner(options_of(vector));
     planner.set_node(node_of_vectors());
     const api::NamespacedName web{"default", "web"};

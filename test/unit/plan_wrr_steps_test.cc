@@ -33,7 +33,7 @@ PlannerOptions with_annotations() {
   return options;
 }
 
-api::Service web_with(std::vector<api::Annotation> annotations) {
+api::Service web_annotated(std::vector<api::Annotation> annotations) {
   auto service = test::web_service();
   std::ranges::sort(annotations, {}, &api::Annotation::key);
   service.annotations = std::move(annotations);
@@ -94,7 +94,8 @@ std::size_t steps_of(const ActualService& service) {
 TEST_CASE(
     "wrr with an upper threshold: the walk of a new connection has a bound, the ratios are "
     "the nearest") {
-  const auto service = web_with({{"ipvs-proxier/scheduler", "wrr"}, {std::string(kLimit), "1"}});
+  const auto service =
+      web_annotated({{"ipvs-proxier/scheduler", "wrr"}, {std::string(kLimit), "1"}});
   std::mt19937 random(38);
   const auto up_to = [&](std::uint32_t most) {
     return std::uniform_int_distribution<std::uint32_t>(0, most)(random);
@@ -120,9 +121,9 @@ TEST_CASE(
 }
 
 TEST_CASE("wrr with an upper threshold: weights that are too far apart are one warning") {
-  auto service = web_with({{"ipvs-proxier/scheduler", "wrr"},
-                           {"ipvs-proxier/weights", "local:65535"},
-                           {std::string(kLimit), "1"}});
+  auto service = web_annotated({{"ipvs-proxier/scheduler", "wrr"},
+                                {"ipvs-proxier/weights", "local:65535"},
+                                {std::string(kLimit), "1"}});
   service.type = api::ServiceType::node_port;
   service.ports.front().node_port = 30080;
   std::vector<api::Endpoint> endpoints = {test::e1()};
@@ -144,7 +145,8 @@ TEST_CASE("wrr with an upper threshold: weights that are too far apart are one w
 }
 
 TEST_CASE("wrr with an upper threshold: equal weights and more real servers than the bound") {
-  const auto service = web_with({{"ipvs-proxier/scheduler", "wrr"}, {std::string(kLimit), "1"}});
+  const auto service =
+      web_annotated({{"ipvs-proxier/scheduler", "wrr"}, {std::string(kLimit), "1"}});
   // A common divisor costs nothing, and is no problem.
   CHECK(planned_weights(service, Weights(4, 65534)) == Weights(4, 1));
   CHECK(planned_weights(service, {0, 65534, 0, 32767}) == Weights{0, 2, 0, 1});
@@ -167,19 +169,20 @@ TEST_CASE("wrr with an upper threshold: equal weights and more real servers than
 
 TEST_CASE("weights stay as they are where no real server can be full, and under other schedulers") {
   const Weights asked = {65535, 1, 7, 0};
-  CHECK(planned_weights(web_with({{"ipvs-proxier/scheduler", "wrr"}}), asked) == asked);
-  CHECK(planned_weights(web_with({{"ipvs-proxier/scheduler", "wrr"}, {std::string(kLimit), "0"}}),
-                        asked) == asked);
+  CHECK(planned_weights(web_annotated({{"ipvs-proxier/scheduler", "wrr"}}), asked) == asked);
+  CHECK(planned_weights(
+            web_annotated({{"ipvs-proxier/scheduler", "wrr"}, {std::string(kLimit), "0"}}),
+            asked) == asked);
   for (const auto* scheduler :
        {"ovf", "wlc", "sed", "nq", "lblc", "lblcr", "mh", "sh", "fo", "twos"})
     CHECK(planned_weights(
-              web_with({{"ipvs-proxier/scheduler", scheduler}, {std::string(kLimit), "1"}}),
+              web_annotated({{"ipvs-proxier/scheduler", scheduler}, {std::string(kLimit), "1"}}),
               asked) == asked);
   // The node's own limit and scheduler count as well.
   auto node = with_annotations();
   node.max_connections.upper = 5;
   node.scheduler = "wrr";
-  const auto got = planned_weights(web_with({}), asked, node);
+  const auto got = planned_weights(web_annotated({}), asked, node);
   CHECK(got == Weights{2500, 1, 1, 0});
 }
 
@@ -194,7 +197,7 @@ TEST_CASE("wrr with an upper threshold: the bound holds at each moment of a chan
     bool begun = false;
     for (int change = 0; change < 6; ++change) {
       const auto limit = std::vector<std::string>{"0", "1", "5"}[up_to(2)];
-      const auto service = web_with(
+      const auto service = web_annotated(
           {{"ipvs-proxier/scheduler", schedulers[up_to(4)]}, {std::string(kLimit), limit}});
       Weights weights(1 + up_to(up_to(1) == 0 ? 3 : 120));
       const std::uint32_t range = up_to(1) == 0 ? 3 : 65535;

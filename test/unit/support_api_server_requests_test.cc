@@ -6,10 +6,8 @@
 #include <vector>
 
 #include "test/support/api_server/commands.h"
-#include "test/support/api_server/kubeconfig.h"
 #include "test/support/api_server/objects.h"
 #include "test/support/paths.h"
-#include "test/support/temp_dir.h"
 #include "test/unit/api_server_client.h"
 
 namespace ipvsproxier::test {
@@ -240,69 +238,6 @@ TEST_CASE("a patch that kube-apiserver would refuse is refused") {
   CHECK(send_event(*server, "PATCH", path, R"({"note":"x"})", kMerge) == 422);
   CHECK(send_event(*server, "PATCH", path, R"({"series":{"count":2}})", kMerge) == 422);
   CHECK_FALSE(Json::parse(server->events()[0]).contains("series"));
-}
-
-TEST_CASE("commands do what they say") {
-  const auto server = started();
-  TempDir folder;
-  const auto file = (folder.path() / "web.json").string();
-  std::ofstream(file) << make_service("shop", "web", "10.96.0.10");
-  REQUIRE(run_command(*server, "put " + file));
-  CHECK(server->count(Resource::services) == 1);
-  const HttpStream stream({.url = watch_from_now(*server)});
-  REQUIRE(server->wait_for_watches(Resource::services, 1));
-  REQUIRE(run_command(*server, "delete Service shop/web"));
-  CHECK(server->count(Resource::services) == 0);
-  CHECK(stream.lines(1).size() == 1);
-  REQUIRE(run_command(*server, "expire Service"));
-  CHECK(stream.response().body.find("ERROR") != std::string::npos);
-
-  REQUIRE(run_command(*server, "fault Service answer=429,5,1 tear=3"));
-  CHECK(get(*server, "/api/v1/services").headers.at("retry-after") == "5");
-  CHECK(get(*server, "/api/v1/services").code == 200);
-  REQUIRE(run_command(*server, "token secret"));
-  CHECK(get(*server, "/api/v1/services").code == 403);
-  CHECK(run_command(*server, "requests")->find("429 GET /api/v1/services anonymous") !=
-        std::string::npos);
-  CHECK(run_command(*server, "state")->find("0 services, 0 watched") != std::string::npos);
-
-  for (const auto* wrong :
-       {"put /does/not/exist", "delete Service shop/web", "delete Pod a/b", "fault Service loud",
-        "fault Pod silent", "expire", "shout", "fault all answer=x", "fault all tear=many"})
-    CHECK_FALSE(run_command(*server, wrong));
-}
-
-TEST_CASE("the command put takes YAML, several documents of it") {
-  const auto server = started();
-  TempDir folder;
-  const auto file = (folder.path() / "web.yaml").string();
-  const auto put = [&](const std::string& text) {
-    std::ofstream(file) << text;
-    return run_command(*server, "put " + file);
-  };
-  REQUIRE(
-      put("apiVersion: v1\nkind: Service\n"
-          "metadata: {name: web, namespace: shop}\n"
-          "spec: {clusterIP: 10.96.0.10, ports: [{port: 80, name: 'on'}]}\n"
-          "---\n" +
-          make_node("n1", "10.0.0.1") + "\n"));
-  CHECK(server->count(Resource::services) == 1);
-  CHECK(server->count(Resource::nodes) == 1);
-  const auto list = Json::parse(get(*server, "/api/v1/services").body);
-  const auto& port = list["items"][0]["spec"]["ports"][0];
-  CHECK(port["name"] == "on");
-  CHECK(port["port"] == 80);
-  const auto wrong = put("kind: [");
-  REQUIRE_FALSE(wrong);
-  CHECK(to_string(wrong.error()).find("web.yaml: line 1") != std::string::npos);
-}
-
-TEST_CASE("a kubeconfig has what a client needs") {
-  const auto text = kubeconfig({.server = "https://127.0.0.1:1", .authority = "pem", .token = "t"});
-  CHECK(text.find("    server: https://127.0.0.1:1\n") != std::string::npos);
-  CHECK(text.find("    certificate-authority-data: cGVt\n") != std::string::npos);
-  CHECK(text.find("    token: t\n") != std::string::npos);
-  CHECK(text.find("client-") == std::string::npos);
 }
 
 }  // namespace

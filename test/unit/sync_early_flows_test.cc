@@ -16,14 +16,11 @@ using netlink::Family;
 using netlink::Flow;
 using netlink::FlowEnd;
 using netlink::Protocol;
+using test::end_of;
 using test::ip;
 using test::web_with;
 
 using Daemon = test::FakeDaemon;
-
-FlowEnd end_of(const std::string& address, std::uint16_t port) {
-  return {ip(address), port};
-}
 
 const FlowEnd kVip = end_of("10.96.0.9", 80);
 

@@ -24,10 +24,11 @@ using plan::BindingOp;
 using sync::Cause;
 using sync::Guards;
 
-const IpAddress kVip = IpAddress::v4(0x0a600001);
+const IpAddress kGuardedVip = IpAddress::v4(0x0a600001);
 const IpAddress kOtherVip = IpAddress::v4(0x0a600002);
-const netlink::VirtualServiceKey kWeb{.address = kVip, .port = 80};
-const netlink::VirtualServiceKey kDns{.address = kVip, .protocol = Protocol::udp, .port = 53};
+const netlink::VirtualServiceKey kGuarded{.address = kGuardedVip, .port = 80};
+const netlink::VirtualServiceKey kDns{
+    .address = kGuardedVip, .protocol = Protocol::udp, .port = 53};
 const netlink::VirtualServiceKey kOther{.address = kOtherVip, .port = 80};
 
 Error node_fault() {
@@ -57,12 +58,12 @@ ipset::Element port_of(const netlink::VirtualServiceKey& key) {
 
 TEST_CASE("guards: without a failure nothing waits") {
   const Guards guards;
-  CHECK_FALSE(guards.must_hold(added(kWeb)));
-  CHECK_FALSE(guards.must_hold(edited(kWeb)));
-  CHECK_FALSE(guards.must_hold(server_of(kWeb)));
-  CHECK_FALSE(guards.must_hold(bound(kVip)));
-  CHECK_FALSE(guards.must_hold(unbound(kVip)));
-  CHECK_FALSE(guards.must_keep({Family::ipv4, SetId::cluster_ip}, port_of(kWeb)));
+  CHECK_FALSE(guards.must_hold(added(kGuarded)));
+  CHECK_FALSE(guards.must_hold(edited(kGuarded)));
+  CHECK_FALSE(guards.must_hold(server_of(kGuarded)));
+  CHECK_FALSE(guards.must_hold(bound(kGuardedVip)));
+  CHECK_FALSE(guards.must_hold(unbound(kGuardedVip)));
+  CHECK_FALSE(guards.must_keep({Family::ipv4, SetId::cluster_ip}, port_of(kGuarded)));
   CHECK_FALSE(guards.must_keep_rules(Family::ipv4));
   CHECK_FALSE(guards.lacks_set("KUBE-CLUSTER-IP"));
 }
@@ -75,55 +76,56 @@ plan::Transaction with_node_ports_at(const IpAddress& address) {
 }
 
 TEST_CASE("guards: a virtual service waits for each of its elements, its rule and its family's") {
-  const auto transaction = with_node_ports_at(kVip);
+  const auto transaction = with_node_ports_at(kGuardedVip);
   Guards guards(transaction);
   SECTION("its element") {
-    guards.note_unguarded(SetId::cluster_ip, port_of(kWeb), Cause::node);
-    CHECK(guards.must_hold(added(kWeb)) == Cause::node);
+    guards.note_unguarded(SetId::cluster_ip, port_of(kGuarded), Cause::node);
+    CHECK(guards.must_hold(added(kGuarded)) == Cause::node);
     CHECK_FALSE(guards.must_hold(added(kDns)));
-    CHECK_FALSE(guards.must_hold(bound(kVip)));
+    CHECK_FALSE(guards.must_hold(bound(kGuardedVip)));
   }
   SECTION("its rule") {
-    guards.note_unguarded(kWeb, Cause::node);
-    CHECK(guards.must_hold(added(kWeb)) == Cause::node);
+    guards.note_unguarded(kGuarded, Cause::node);
+    CHECK(guards.must_hold(added(kGuarded)) == Cause::node);
     CHECK_FALSE(guards.must_hold(added(kDns)));
   }
   SECTION("its address, which waits as well") {
-    guards.note_unguarded(SetId::ipvs_ips, ipset::IpElement{kVip}, Cause::object);
-    CHECK(guards.must_hold(added(kWeb)) == Cause::object);
+    guards.note_unguarded(SetId::ipvs_ips, ipset::IpElement{kGuardedVip}, Cause::object);
+    CHECK(guards.must_hold(added(kGuarded)) == Cause::object);
     CHECK(guards.must_hold(added(kDns)) == Cause::object);
-    CHECK(guards.must_hold(bound(kVip)) == Cause::object);
+    CHECK(guards.must_hold(bound(kGuardedVip)) == Cause::object);
     CHECK_FALSE(guards.must_hold(added(kOther)));
   }
   SECTION("its node port, on every address, of its protocol only") {
     guards.note_unguarded(SetId::node_port_udp, ipset::PortElement{53}, Cause::node);
     CHECK(guards.must_hold(added(kDns)) == Cause::node);
-    CHECK_FALSE(guards.must_hold(added({.address = kVip, .port = 53})));
+    CHECK_FALSE(guards.must_hold(added({.address = kGuardedVip, .port = 53})));
     CHECK_FALSE(guards.must_hold(
         added({.address = kOtherVip, .protocol = Protocol::udp, .port = 53})));  // no node port
   }
   SECTION("an endpoint's own element guards no virtual service") {
-    guards.note_unguarded(SetId::loop_back, ipset::IpPortIpElement{kVip, Protocol::tcp, 80, kVip},
+    guards.note_unguarded(SetId::loop_back,
+                          ipset::IpPortIpElement{kGuardedVip, Protocol::tcp, 80, kGuardedVip},
                           Cause::node);
-    CHECK_FALSE(guards.must_hold(added(kWeb)));
+    CHECK_FALSE(guards.must_hold(added(kGuarded)));
   }
   SECTION("its family's rules") {
     guards.note_failed_rules(Family::ipv6);
-    CHECK_FALSE(guards.must_hold(added(kWeb)));
+    CHECK_FALSE(guards.must_hold(added(kGuarded)));
     guards.note_failed_rules(Family::ipv4);
-    CHECK(guards.must_hold(added(kWeb)) == Cause::node);
-    CHECK(guards.must_hold(bound(kVip)) == Cause::node);
-    CHECK_FALSE(guards.must_hold(unbound(kVip)));
+    CHECK(guards.must_hold(added(kGuarded)) == Cause::node);
+    CHECK(guards.must_hold(bound(kGuardedVip)) == Cause::node);
+    CHECK_FALSE(guards.must_hold(unbound(kGuardedVip)));
   }
 }
 
 TEST_CASE("guards: the node counts before an object, in any order") {
   Guards guards;
-  guards.note_unguarded(kWeb, Cause::object);
-  guards.note_unguarded(kWeb, Cause::node);
+  guards.note_unguarded(kGuarded, Cause::object);
+  guards.note_unguarded(kGuarded, Cause::node);
   guards.note_unguarded(kDns, Cause::node);
   guards.note_unguarded(kDns, Cause::object);
-  CHECK(guards.must_hold(added(kWeb)) == Cause::node);
+  CHECK(guards.must_hold(added(kGuarded)) == Cause::node);
   CHECK(guards.must_hold(added(kDns)) == Cause::node);
   // Of two missing elements one is the node's fault.
   guards.note_unguarded(SetId::ipvs_ips, ipset::IpElement{kOtherVip}, Cause::object);
@@ -135,40 +137,40 @@ TEST_CASE("guards: the node counts before an object, in any order") {
 TEST_CASE("guards: a real server and an edit wait for their virtual service") {
   Guards guards;
   SECTION("refused") {
-    guards.note(added(kWeb), refused());
+    guards.note(added(kGuarded), refused());
   }
   SECTION("held back") {
-    guards.note_held(added(kWeb), Cause::object);
+    guards.note_held(added(kGuarded), Cause::object);
   }
-  CHECK(guards.must_hold(server_of(kWeb)) == Cause::object);
-  CHECK(guards.must_hold(edited(kWeb)) == Cause::object);
+  CHECK(guards.must_hold(server_of(kGuarded)) == Cause::object);
+  CHECK(guards.must_hold(edited(kGuarded)) == Cause::object);
   CHECK_FALSE(guards.must_hold(server_of(kDns)));
 }
 
 TEST_CASE("guards: an address waits for one of its virtual services") {
   Guards guards;
-  guards.note(added(kWeb), refused());
-  CHECK(guards.must_hold(bound(kVip)) == Cause::object);
+  guards.note(added(kGuarded), refused());
+  CHECK(guards.must_hold(bound(kGuardedVip)) == Cause::object);
   guards.note(added(kDns), node_fault());
-  CHECK(guards.must_hold(bound(kVip)) == Cause::node);
+  CHECK(guards.must_hold(bound(kGuardedVip)) == Cause::node);
   CHECK_FALSE(guards.must_hold(bound(kOtherVip)));
-  guards.note(added({.address = kVip, .port = 443}), {});
-  CHECK_FALSE(guards.must_hold(bound(kVip)));
+  guards.note(added({.address = kGuardedVip, .port = 443}), {});
+  CHECK_FALSE(guards.must_hold(bound(kGuardedVip)));
 }
 
 TEST_CASE("guards: a virtual service added without scheduler counts when it has one") {
   Guards guards;
-  guards.note(added(kWeb), refused());
+  guards.note(added(kGuarded), refused());
   guards.note(added(kDns, netlink::kNoScheduler), {});
-  CHECK(guards.must_hold(bound(kVip)) == Cause::object);
+  CHECK(guards.must_hold(bound(kGuardedVip)) == Cause::object);
   SECTION("it gets one") {
     guards.note(edited(kDns), {});
-    CHECK_FALSE(guards.must_hold(bound(kVip)));
+    CHECK_FALSE(guards.must_hold(bound(kGuardedVip)));
     CHECK(guards.take_useless_services().empty());
   }
   SECTION("the kernel lacks its module") {
     guards.note(edited(kDns), Error{ErrorKind::missing, ENOENT, ""});
-    CHECK(guards.must_hold(bound(kVip)) == Cause::node);
+    CHECK(guards.must_hold(bound(kGuardedVip)) == Cause::node);
     CHECK(guards.must_hold(server_of(kDns)) == Cause::node);
     CHECK(guards.take_useless_services() == std::set{kDns});
     CHECK(guards.take_useless_services().empty());
@@ -188,12 +190,12 @@ TEST_CASE("guards: a virtual service added without scheduler counts when it has 
 TEST_CASE("guards: an address leaves its place once it is in its new one") {
   Guards guards;
   SECTION("refused") {
-    guards.note(bound(kVip, 1), refused());
+    guards.note(bound(kGuardedVip, 1), refused());
   }
   SECTION("held back") {
-    guards.note_held(bound(kVip, 1), Cause::object);
+    guards.note_held(bound(kGuardedVip, 1), Cause::object);
   }
-  CHECK(guards.must_hold(unbound(kVip)) == Cause::object);
+  CHECK(guards.must_hold(unbound(kGuardedVip)) == Cause::object);
   CHECK_FALSE(guards.must_hold(unbound(kOtherVip)));
   guards.note(bound(kOtherVip, 1), {});
   guards.note_held(unbound(kOtherVip), Cause::node);
@@ -206,22 +208,22 @@ TEST_CASE("guards: elements and rules stay as long as the entry that they guard"
     return guards.must_keep({Family::ipv4, set}, element);
   };
   SECTION("a virtual service that could not be removed") {
-    guards.note(DeleteService{kWeb}, {});
-    CHECK_FALSE(keeps(SetId::cluster_ip, port_of(kWeb)));
+    guards.note(DeleteService{kGuarded}, {});
+    CHECK_FALSE(keeps(SetId::cluster_ip, port_of(kGuarded)));
     CHECK_FALSE(guards.must_keep_rules(Family::ipv4));
-    guards.note(DeleteService{kWeb}, node_fault());
-    CHECK(keeps(SetId::cluster_ip, port_of(kWeb)));
+    guards.note(DeleteService{kGuarded}, node_fault());
+    CHECK(keeps(SetId::cluster_ip, port_of(kGuarded)));
     CHECK_FALSE(keeps(SetId::cluster_ip, port_of(kDns)));
-    CHECK(keeps(SetId::ipvs_ips, ipset::IpElement{kVip}));
+    CHECK(keeps(SetId::ipvs_ips, ipset::IpElement{kGuardedVip}));
     CHECK(keeps(SetId::node_port_tcp, ipset::PortElement{80}));
     CHECK_FALSE(keeps(SetId::node_port_tcp, ipset::PortElement{81}));
   }
   SECTION("an address that could not be removed") {
-    guards.note(unbound(kVip), {});
-    CHECK_FALSE(keeps(SetId::ipvs_ips, ipset::IpElement{kVip}));
-    guards.note(unbound(kVip), node_fault());
-    CHECK(keeps(SetId::cluster_ip, port_of(kWeb)));
-    CHECK(keeps(SetId::ipvs_ips, ipset::IpElement{kVip}));
+    guards.note(unbound(kGuardedVip), {});
+    CHECK_FALSE(keeps(SetId::ipvs_ips, ipset::IpElement{kGuardedVip}));
+    guards.note(unbound(kGuardedVip), node_fault());
+    CHECK(keeps(SetId::cluster_ip, port_of(kGuarded)));
+    CHECK(keeps(SetId::ipvs_ips, ipset::IpElement{kGuardedVip}));
     CHECK_FALSE(keeps(SetId::ipvs_ips, ipset::IpElement{kOtherVip}));
   }
   CHECK(guards.must_keep_rules(Family::ipv4));
@@ -230,12 +232,12 @@ TEST_CASE("guards: elements and rules stay as long as the entry that they guard"
 
 // Whatever the reason for its leave.
 TEST_CASE("guards: packets go on to be masqueraded while a real server has not left") {
-  const auto transaction = with_node_ports_at(kVip);
+  const auto transaction = with_node_ports_at(kGuardedVip);
   Guards guards(transaction);
   const netlink::RealServer server{.key = {.address = IpAddress::v4(0x0af40001), .port = 8080},
                                    .weight = 0};
-  const IpvsOp leaves = GENERATE_COPY(IpvsOp(netlink::DeleteServer{kWeb, server.key}),
-                                      IpvsOp(netlink::EditServer{kWeb, server}));
+  const IpvsOp leaves = GENERATE_COPY(IpvsOp(netlink::DeleteServer{kGuarded, server.key}),
+                                      IpvsOp(netlink::EditServer{kGuarded, server}));
   const plan::SetKey local{Family::ipv4, SetId::load_balancer_local};
   const plan::SetKey port{Family::ipv4, SetId::node_port_local_tcp};
   const plan::SetKey external{Family::ipv4, SetId::external_ip};
@@ -244,22 +246,22 @@ TEST_CASE("guards: packets go on to be masqueraded while a real server has not l
     return guards.must_hold(local, port_of(key));
   };
   guards.note(leaves, {});
-  CHECK_FALSE(keeps(kWeb));
+  CHECK_FALSE(keeps(kGuarded));
   SECTION("it was not removed") {
     guards.note(leaves, node_fault());
   }
   SECTION("its removal was held back") {
     guards.note_held(leaves, Cause::node);
   }
-  CHECK(keeps(kWeb));
+  CHECK(keeps(kGuarded));
   CHECK(guards.must_hold(port, ipset::PortElement{80}));
   CHECK_FALSE(keeps(kDns));
   CHECK_FALSE(guards.must_hold(port, ipset::PortElement{81}));
-  CHECK_FALSE(guards.must_keep({Family::ipv4, SetId::load_balancer}, port_of(kWeb)));
+  CHECK_FALSE(guards.must_keep({Family::ipv4, SetId::load_balancer}, port_of(kGuarded)));
 }
 
 TEST_CASE("guards: a node port waits for no other virtual service of its number") {
-  const auto transaction = with_node_ports_at(kVip);
+  const auto transaction = with_node_ports_at(kGuardedVip);
   Guards guards(transaction);
   const plan::SetKey local{Family::ipv4, SetId::node_port_local_tcp};
   const auto leaves = [](const netlink::VirtualServiceKey& key) {
@@ -267,12 +269,12 @@ TEST_CASE("guards: a node port waits for no other virtual service of its number"
   };
   guards.note(leaves(kOther), node_fault());
   CHECK_FALSE(guards.must_hold(local, ipset::PortElement{80}));
-  guards.note(leaves(kWeb), node_fault());
+  guards.note(leaves(kGuarded), node_fault());
   CHECK(guards.must_hold(local, ipset::PortElement{80}));
 
   guards.note_unguarded(SetId::node_port_udp, ipset::PortElement{53}, Cause::node);
   guards.note_stuck(local.id, ipset::PortElement{80}, Cause::node);
-  CHECK(guards.must_hold(server_of(kWeb)) == Cause::node);
+  CHECK(guards.must_hold(server_of(kGuarded)) == Cause::node);
   CHECK_FALSE(guards.must_hold(server_of(kOther)));
 }
 
@@ -281,16 +283,17 @@ TEST_CASE("guards: in-cluster clients keep their way while all others are droppe
   Guards guards;
   const plan::SetKey way{Family::ipv4, SetId::in_cluster};
   const plan::SetKey map{Family::ipv4, SetId::nft_in_cluster};
-  const ipset::Element entry = ipset::DestinationElement{kVip, Protocol::tcp, 80, kOtherVip, 80};
-  CHECK_FALSE(guards.must_keep(way, port_of(kWeb)));
+  const ipset::Element entry =
+      ipset::DestinationElement{kGuardedVip, Protocol::tcp, 80, kOtherVip, 80};
+  CHECK_FALSE(guards.must_keep(way, port_of(kGuarded)));
   CHECK_FALSE(guards.must_keep(map, entry));
   SECTION("iptables") {
-    guards.note_stuck(SetId::in_cluster_only, port_of(kWeb), Cause::node);
-    CHECK(guards.must_keep(way, port_of(kWeb)));
+    guards.note_stuck(SetId::in_cluster_only, port_of(kGuarded), Cause::node);
+    CHECK(guards.must_keep(way, port_of(kGuarded)));
   }
   SECTION("nf_tables") {
     guards.note_unguarded(SetId::nft_services,
-                          ipset::ServiceElement{.ip = kVip,
+                          ipset::ServiceElement{.ip = kGuardedVip,
                                                 .protocol = Protocol::tcp,
                                                 .port = 80,
                                                 .verdict = ipset::ServiceVerdict::local},
@@ -307,10 +310,11 @@ TEST_CASE("guards: what asks for a way does not ask for each endpoint there") {
   const auto from = [](std::uint32_t number) {
     return netlink::VirtualServiceKey{.address = IpAddress::v4(0xc6120000U + number), .port = 80};
   };
-  for (std::uint32_t i = 0; i < kMany; ++i) transaction.ways.emplace(from(i), kWeb);
+  for (std::uint32_t i = 0; i < kMany; ++i) transaction.ways.emplace(from(i), kGuarded);
   Guards guards(transaction);
   const auto server = [](std::uint32_t number) {
-    return AddServer{kWeb, {.key = {.address = IpAddress::v4(0xef000000U + number), .port = 80}}};
+    return AddServer{kGuarded,
+                     {.key = {.address = IpAddress::v4(0xef000000U + number), .port = 80}}};
   };
   for (std::uint32_t i = 0; i < kMany; ++i) guards.note(server(i), refused());
   const plan::SetKey map{Family::ipv4, SetId::nft_in_cluster};
@@ -318,7 +322,7 @@ TEST_CASE("guards: what asks for a way does not ask for each endpoint there") {
     std::uint32_t count = 0;
     for (std::uint32_t i = 0; i < kMany; ++i)
       if (guards.must_hold(map, ipset::DestinationElement{from(i).address, Protocol::tcp, 80,
-                                                          kWeb.address, kWeb.port}))
+                                                          kGuarded.address, kGuarded.port}))
         ++count;
     return count;
   };
@@ -356,7 +360,7 @@ TEST_CASE("guards: a set that could not be made is known by its name") {
 TEST_CASE("guards: the old source ranges in nf_tables stay while the new ones are missing") {
   Guards guards;
   const plan::SetKey ranges{Family::ipv4, SetId::nft_source_ranges};
-  const ipset::IpPortNetElement old_range{kVip, Protocol::tcp, 80,
+  const ipset::IpPortNetElement old_range{kGuardedVip, Protocol::tcp, 80,
                                           *netlink::IpPrefix::parse("192.0.2.0/24")};
   auto new_range = old_range;
   new_range.net = *netlink::IpPrefix::parse("198.51.100.0/24");

@@ -52,7 +52,7 @@ Lines loop_links(Daemon& daemon) {
   return names;
 }
 
-const Lines kBoth{"kube-local0", "kube-local1"};
+const Lines kBothLinks{"kube-local0", "kube-local1"};
 
 bool has_rules(Daemon& daemon) {
   for (const auto& [chain, lines] : daemon.rules.lines(Family::ipv4, ipset::Table::nat))
@@ -65,7 +65,7 @@ TEST_CASE("localhost: the loop is there before the rules, and another process wr
   auto daemon = on_localhost();
   const auto report = daemon.see(port_with({test::e1()}));
   CHECK(report.settled);
-  CHECK(loop_links(daemon) == kBoth);
+  CHECK(loop_links(daemon) == kBothLinks);
   CHECK(daemon.links.loop_routes().size() == 2);
   CHECK(has_rules(daemon));
   CHECK(daemon.weights(kBehindLoop) == daemon.weights(kOnNode));
@@ -83,7 +83,7 @@ TEST_CASE("localhost: links that others remove come back at once, routes with th
   daemon.links.remove_link("kube-local1");
   const auto report = daemon.see(netlink::LinkEvents{.link_lost = true});
   CHECK(report.repairs > 0);
-  CHECK(loop_links(daemon) == kBoth);
+  CHECK(loop_links(daemon) == kBothLinks);
   CHECK(daemon.says("others removed or changed links kube-local0 and kube-local1"));
   daemon.links.loop_routes().erase(ip("169.254.107.1"));
   daemon.wait(31s);
@@ -99,7 +99,7 @@ TEST_CASE("localhost: once it is off nothing of it is left, whatever an earlier 
     daemon.see(port_with({test::e1()}));
   else  // killed early
     REQUIRE(daemon.links.ensure_loop(plan::localhost_links({Family::ipv4}), false));
-  CHECK(loop_links(daemon) == kBoth);
+  CHECK(loop_links(daemon) == kBothLinks);
   daemon.restart(with_localhost(false));
   const auto report = daemon.see(port_with({test::e1()}));
   CHECK(report.settled);
@@ -118,7 +118,7 @@ TEST_CASE("localhost: a link that cannot be removed is tried again with the next
   daemon.links.faults.fail("remove link kube-local0", {ErrorKind::io, EIO, ""}, 1);
   daemon.restart(with_localhost(false));
   daemon.see(port_with({test::e1()}));
-  CHECK(loop_links(daemon) == kBoth);
+  CHECK(loop_links(daemon) == kBothLinks);
   daemon.wait(31s);
   CHECK(loop_links(daemon).empty());
 }

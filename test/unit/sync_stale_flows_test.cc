@@ -15,16 +15,13 @@ using netlink::ErrorKind;
 using netlink::Family;
 using netlink::FlowEnd;
 using netlink::Protocol;
+using test::end_of;
 using test::ip;
 using test::web_with;
 
 using Daemon = test::FakeDaemon;
 
 const netlink::VirtualServiceKey kDns{ip("10.96.0.9"), Protocol::udp, 80};
-
-FlowEnd end_of(const std::string& address, std::uint16_t port) {
-  return {ip(address), port};
-}
 
 std::set<netlink::Flow> flows_of(Daemon& daemon, Protocol protocol = Protocol::udp) {
   const auto flows = daemon.conntrack.list({.family = Family::ipv4, .protocol = protocol}).value();

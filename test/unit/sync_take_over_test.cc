@@ -140,7 +140,7 @@ TEST_CASE("take-over: while something is missing the old rules stay") {
 }
 
 // Services of both families; `bad` is an external IP besides.
-model::ClusterState two_families(const std::optional<std::string>& bad = std::nullopt) {
+model::ClusterState web_of_two_families(const std::optional<std::string>& bad = std::nullopt) {
   auto web = test::web_service();
   web.cluster_ips = {test::ip("10.96.0.9"), test::ip("fd00:96::9")};
   web.ip_families = {Family::ipv4, Family::ipv6};
@@ -154,7 +154,7 @@ TEST_CASE("take-over: a family that cannot be programmed keeps its rules, the ot
   for (const auto family : netlink::kFamilies) add_iptables_mode(daemon.rules, family);
   // net.ipv6.conf.default.disable_ipv6=1: net/ipv6/addrconf.c, addrconf_add_dev.
   daemon.links.faults.fail("add address fd00:", {ErrorKind::denied, EACCES, ""});
-  CHECK_FALSE(daemon.see(two_families()).settled);
+  CHECK_FALSE(daemon.see(web_of_two_families()).settled);
   CHECK(is_clean(daemon));
   daemon.wait(std::chrono::minutes(10));
   CHECK(serves_the_old_way(daemon, Family::ipv6));
@@ -167,10 +167,10 @@ TEST_CASE("take-over: what is refused for what it is does not hold it up") {
   FakeDaemon daemon({.options = {}});
   for (const auto family : netlink::kFamilies) add_iptables_mode(daemon.rules, family);
   SECTION("an address") {
-    CHECK(daemon.see(two_families("ff0e::1")).refused == 1);
+    CHECK(daemon.see(web_of_two_families("ff0e::1")).refused == 1);
   }
   SECTION("a real server") {
-    auto cluster = two_families();
+    auto cluster = web_of_two_families();
     cluster.put(
         test::slice_of(test::web_service(), 8080, {test::endpoint("239.1.1.1", "n2"), test::e1()}));
     CHECK(daemon.see(cluster).refused == 1);
