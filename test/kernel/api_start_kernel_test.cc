@@ -84,7 +84,7 @@ TEST_CASE("api: what an earlier daemon left stays until every first list is comp
 
 TEST_CASE("api: ipvsctl status tells of a watch that is refused, and of the kernel", "[start]") {
   ApiWorld world;
-  const auto status = [&] { return shell(ipvsctl_path() + " status 2>&1; echo status $?"); };
+  const auto status = [&] { return shell(ipvsctl_word() + " status 2>&1; echo status $?"); };
   const auto tells = [&](const std::string& text) {
     return [&, text] { return status().find(text) != std::string::npos; };
   };
@@ -136,7 +136,7 @@ TEST_CASE("api: EndpointSlices that a server does not have are one problem, unti
   world.put({.name = "alone", .address = "10.96.0.77", .endpoints = {}});
   world.check_reached();
   REQUIRE(world.was_asked(Resource::endpoint_slices, 4));
-  CHECK(shell(ipvsctl_path() + " status; true").find(problem) != std::string::npos);
+  CHECK(shell(ipvsctl_word() + " status; true").find(problem) != std::string::npos);
   CHECK(times_told(world, problem) == 1);
 
   // A daemon that starts has nothing else to go by: all stays as it was.

@@ -80,7 +80,7 @@ TEST_CASE("kernel: ipvsctl prints what ipvsadm prints of nothing and of every ki
 TEST_CASE("kernel: ipvsctl prints what ipvsadm prints of the states that kube-proxy left") {
   const std::string configuration = GENERATE("clustercidr", "masqall-mh", "nolocaldetect");
   FreshNetns netns;
-  restore_table(shell("cat " + data_path("reference/shop/" + configuration + "/kernel/ipvs.txt")));
+  restore_table(shell("cat " + data_word("reference/shop/" + configuration + "/kernel/ipvs.txt")));
   CHECK(std::ranges::count(shell("ipvsadm-save -n"), '\n') == 46);
   check_table();
 }
@@ -241,19 +241,19 @@ TEST_CASE("kernel: ipvsctl reads while a table is large, and stops when told to"
 TEST_CASE("kernel: ipvsctl as a program: quiet when cut, clear when it cannot") {
   FreshNetns netns;
   restore_table(kAllKinds);
-  CHECK(shell(ipvsctl_path() + " list --ipvsadm") == shell("ipvsadm -Ln"));
+  CHECK(shell(ipvsctl_word() + " list --ipvsadm") == shell("ipvsadm -Ln"));
   // A pipe that nobody reads: killed by SIGPIPE, or told by EPIPE where that is ignored.
   std::array<int, 2> ends{};
   REQUIRE(pipe(ends.data()) == 0);
   UniqueFd(ends[0]).reset();
   const UniqueFd writer(ends[1]);
-  const auto to_nobody = ipvsctl_path() + " list -n 2>&1 >&" + std::to_string(writer.get());
+  const auto to_nobody = ipvsctl_word() + " list -n 2>&1 >&" + std::to_string(writer.get());
   CHECK(shell("bash -c '" + to_nobody + "; echo $?'") == "141\n");
   CHECK(shell("bash -c 'trap \"\" PIPE; " + to_nobody + "; echo $?'") == "141\n");
-  const auto full = shell(ipvsctl_path() + " list -n 2>&1 >/dev/full || echo status $?");
+  const auto full = shell(ipvsctl_word() + " list -n 2>&1 >/dev/full || echo status $?");
   CHECK(full.find("No space left on device") != std::string::npos);
   CHECK(full.find("status 1\n") != std::string::npos);
-  const auto wrong = shell(ipvsctl_path() + " list --vip web 2>&1 || echo status $?");
+  const auto wrong = shell(ipvsctl_word() + " list --vip web 2>&1 || echo status $?");
   CHECK(wrong.find("\"web\" is no address") != std::string::npos);
   CHECK(wrong.find("status 2\n") != std::string::npos);
 }
@@ -261,14 +261,14 @@ TEST_CASE("kernel: ipvsctl as a program: quiet when cut, clear when it cannot") 
 TEST_CASE("kernel: ipvsctl without the privilege ends with status 1 and says what is missing") {
   FreshNetns netns;
   const auto text = shell("setpriv --bounding-set -net_admin --inh-caps -net_admin " +
-                          ipvsctl_path() + " list -o save 2>&1 || echo status $?");
+                          ipvsctl_word() + " list -o save 2>&1 || echo status $?");
   CHECK(text.find("needs CAP_NET_ADMIN") != std::string::npos);
   CHECK(text.find("status 1\n") != std::string::npos);
 }
 
 TEST_CASE("kernel: ipvsctl names the module that is not loaded", "[.no-modules]") {
   const std::string subject = GENERATE("", "--connections", "--timeout", "--daemon");
-  const auto text = shell(ipvsctl_path() + " list " + subject + " 2>&1 || echo status $?");
+  const auto text = shell(ipvsctl_word() + " list " + subject + " 2>&1 || echo status $?");
   CHECK(text.find("load module ip_vs (modprobe ip_vs)") != std::string::npos);
   CHECK(text.find("status 1\n") != std::string::npos);
 }

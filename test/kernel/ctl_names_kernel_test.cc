@@ -74,7 +74,7 @@ endpoints:
   std::string ask(const std::string& words) {
     std::string text;
     cluster_.netns().inside([&] {
-      text = shell(ipvsctl_path() + " " + words + " --control-socket " + socket_ +
+      text = shell(ipvsctl_word() + " " + words + " --control-socket " + socket_ +
                    " 2>&1; echo status $?");
     });
     return text;

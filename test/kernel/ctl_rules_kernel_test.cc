@@ -14,7 +14,7 @@ bool has(const std::string& text, const std::string& part) {
 }
 
 std::string told_rules(const std::string& words) {
-  return shell(ipvsctl_path() + " rules " + words + " 2>&1 || echo status $?");
+  return shell(ipvsctl_word() + " rules " + words + " 2>&1 || echo status $?");
 }
 
 // What iptables-save has of our chains and of the jumps to them.
@@ -134,7 +134,7 @@ TEST_CASE("kernel: ipvsctl rules makes no table, and names the capability that i
   for (const std::string less : {"--bounding-set -net_admin --inh-caps -net_admin ",
                                  "--bounding-set=-all --inh-caps=-all --reuid=65534 "
                                  "--clear-groups "}) {
-    const auto text = shell("setpriv " + less + ipvsctl_path() + " rules 2>&1 || echo status $?");
+    const auto text = shell("setpriv " + less + ipvsctl_word() + " rules 2>&1 || echo status $?");
     INFO(text);
     CHECK(has(text, "CAP_NET_ADMIN"));
     CHECK(text.ends_with("status 1\n"));

@@ -10,7 +10,7 @@ namespace ipvsproxier::test {
 namespace {
 
 std::string view(const std::string& words) {
-  return shell(ipvsctl_path() + " " + words + " -n 2>&1 || echo status $?");
+  return shell(ipvsctl_word() + " " + words + " -n 2>&1 || echo status $?");
 }
 
 TEST_CASE("kernel: ipvsctl connections has those that ipvsadm has") {
@@ -49,7 +49,7 @@ TEST_CASE("kernel: ipvsctl addresses says what is bound, and for what") {
         "10.96.0.99      IPv4   kube-ipvs0 -: no virtual service has it\n"
         "fd00::10        IPv6   kube-ipvs0 -\n");
   // Without the daemon: once that names are not known, and the same.
-  const auto told = shell(ipvsctl_path() + " addresses --control-socket /nowhere 2>&1");
+  const auto told = shell(ipvsctl_word() + " addresses --control-socket /nowhere 2>&1");
   CHECK(told.find("names of the cluster are not known") != std::string::npos);
   CHECK(told.find("\n10.96.0.10      IPv4   kube-ipvs0 -\n") != std::string::npos);
 }

@@ -13,7 +13,7 @@ namespace {
 // What it prints in n1, and its exit status as the last line.
 std::string explained(const Cluster& cluster, const std::string& arguments) {
   return cluster.netns().inside(
-      [&] { return shell(ipvsctl_path() + " explain " + arguments + " 2>&1; echo $?"); });
+      [&] { return shell(ipvsctl_word() + " explain " + arguments + " 2>&1; echo $?"); });
 }
 
 bool has(const std::string& text, const std::string& part) {
@@ -77,7 +77,7 @@ TEST_CASE("kernel: ipvsctl explain prints a page, says with its status whether i
   CHECK(nonsense.ends_with("\n2\n"));
   const auto unprivileged = cluster.netns().inside([] {
     return shell("setpriv --bounding-set=-all --inh-caps=-all --reuid=65534 --clear-groups " +
-                 ipvsctl_path() + " explain node 10.96.0.20:80 2>&1; echo $?");
+                 ipvsctl_word() + " explain node 10.96.0.20:80 2>&1; echo $?");
   });
   INFO(unprivileged);
   CHECK(has(unprivileged, "CAP_NET_ADMIN"));

@@ -46,7 +46,7 @@ class Troubled {
   const Cluster& cluster() const { return bed_.cluster; }
   std::string ipvsctl(const std::string& words) const {
     return cluster().netns().inside([&] {
-      return shell(ipvsctl_path() + " " + words + " --control-socket " + socket_ +
+      return shell(ipvsctl_word() + " " + words + " --control-socket " + socket_ +
                    " 2>&1; echo $?");
     });
   }

@@ -52,7 +52,7 @@ struct ShopNode {
 
   // As kube-proxy left it.
   void restore(const std::string& configuration) const {
-    const auto folder = kShop + "/" + configuration + "/kernel";
+    const auto folder = data_word("reference/shop/" + configuration + "/kernel");
     netns.inside([&] {
       shell("set -e; cd " + folder +
             "; cat ipset-headers.txt ipset-members.txt | ipset restore;"
@@ -150,7 +150,7 @@ TEST_CASE("kernel: handover: taken over without a write, given back in one run",
 // What others keep on the node, with a connection through a virtual service of theirs.
 void add_foreign_state(const ShopNode& node) {
   node.netns.inside([] {
-    shell("set -e; cd " + data_path("reference/iptables_mode") +
+    shell("set -e; cd " + data_word("reference/iptables_mode") +
           "; iptables-restore -c kubelet.rules;"
           " ip6tables-restore -c kubelet.rules;"
           " ip link add other0 type dummy; ip addr add 192.0.2.200/32 dev other0;"

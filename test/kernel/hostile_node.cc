@@ -223,7 +223,7 @@ std::string HostileNode::listing(const std::string& words) {
   const bool json = words.find("-o json") != std::string::npos;
   const auto errors = (dir_.path() / "errors").string();
   const auto output = netns_.inside([&] {
-    return shell(ipvsctl_path() + " " + words + " 2>" + errors + "; echo \"status $?\"");
+    return shell(ipvsctl_word() + " " + words + " 2>" + errors + "; echo \"status $?\"");
   });
   const auto end = output.rfind("status ");
   const auto status = std::stoi(output.substr(end + 7));

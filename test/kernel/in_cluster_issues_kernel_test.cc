@@ -114,7 +114,7 @@ TEST_CASE("kernel: a connection of policy Local from within is active until its 
     CHECK(counted().active_connections == 4);
     const auto from = bed.cluster.local(2).v4.to_string();
     const auto live = bed.cluster.netns().inside(
-        [&] { return shell(ipvsctl_path() + " explain --live " + from + " 192.0.2.10:90 2>&1"); });
+        [&] { return shell(ipvsctl_word() + " explain --live " + from + " 192.0.2.10:90 2>&1"); });
     INFO(live);
     const auto at = netlink::to_string(there.v4, kStreamPort);
     CHECK(live.find("  conntrack  TCP " + from + ":") != std::string::npos);

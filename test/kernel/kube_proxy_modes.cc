@@ -30,14 +30,14 @@ void put_mode_services(Manifests& manifests, const Cluster& cluster, bool more_p
 void restore_iptables_mode(const Netns& netns, Iptables iptables) {
   const std::string kind = iptables == Iptables::legacy ? "legacy" : "nft";
   netns.inside([&] {
-    shell("set -e; cd " + data_path("reference/iptables_mode") + "; iptables-" + kind +
+    shell("set -e; cd " + data_word("reference/iptables_mode") + "; iptables-" + kind +
           "-restore -n ipv4.rules; ip6tables-" + kind + "-restore -n ipv6.rules");
   });
 }
 
 void restore_nftables_mode(const Netns& netns) {
   netns.inside([] {
-    shell("set -e; cd " + data_path("reference/nftables_mode") +
+    shell("set -e; cd " + data_word("reference/nftables_mode") +
           "; nft -f ipv4.nft; nft -f ipv6.nft");
   });
 }

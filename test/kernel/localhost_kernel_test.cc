@@ -223,7 +223,7 @@ TEST_CASE("kernel: node ports on localhost come back after damage, and connectio
   REQUIRE(began);
   auto lasting = cluster.node().open_stream(localhost(Family::ipv4), kLasting);
   REQUIRE(lasting);
-  const auto live = bed.in_node(ipvsctl_path() + " explain --live node 127.0.0.1:30090 2>&1");
+  const auto live = bed.in_node(ipvsctl_word() + " explain --live node 127.0.0.1:30090 2>&1");
   INFO(live);
   // Twice by connection tracking, and at IPVS between.
   CHECK(live.find(" -> 127.0.0.1:30090, answered 169.254.107.1:30090 -> ") != std::string::npos);

@@ -314,7 +314,7 @@ class Neighbourhood {
 
   std::string ctl(const std::string& words) const {
     return cluster_.netns().inside([&] {
-      return shell(ipvsctl_path() + " " + words + " --control-socket " + socket_ + "; true");
+      return shell(ipvsctl_word() + " " + words + " --control-socket " + socket_ + "; true");
     });
   }
 

@@ -114,7 +114,7 @@ TEST_CASE("kernel: what nft wrote is read, and what was read and written is the 
   std::string words;
   {
     const FreshNetns netns;
-    shell("nft -f " + data_path("kernel/nftables_table.nft"));
+    shell("nft -f " + data_word("kernel/nftables_table.nft"));
     for (const auto& table : tables) read.push_back(contents_of(table));
     words = nft_words();
   }

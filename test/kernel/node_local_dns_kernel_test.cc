@@ -150,7 +150,7 @@ TEST_CASE("kernel: NodeLocal DNS: a daemon follows its coming and going", "[node
   REQUIRE(daemon.logs("synced: "));
   const auto ctl = [&](const std::string& words) {
     return netns.inside([&] {
-      return shell(ipvsctl_path() + " " + words + " --control-socket " + socket + " 2>&1; true");
+      return shell(ipvsctl_word() + " " + words + " --control-socket " + socket + " 2>&1; true");
     });
   };
   CHECK(says(virtual_services_in(netns), "10.96.0.10:53"));
@@ -198,7 +198,7 @@ TEST_CASE("kernel: NodeLocal DNS: with --kube-proxy-compat it is told, and nothi
   CHECK(says(services, "10.96.0.10:53"));
   CHECK(says(services, "10.96.0.10:31100"));
   const auto explained = netns.inside(
-      [] { return shell(ipvsctl_path() + " explain 10.200.0.2 10.96.0.10:53/udp 2>&1; true"); });
+      [] { return shell(ipvsctl_word() + " explain 10.200.0.2 10.96.0.10:53/udp 2>&1; true"); });
   INFO(explained);
   CHECK(says(explained, "connection tracking does not see it"));
   CHECK(says(explained, "10.96.0.10 unless its program chooses another"));

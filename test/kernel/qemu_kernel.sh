@@ -8,12 +8,14 @@ set -eu
 which=$1
 folder=$2
 mkdir -p "$folder"
-folder=$(realpath "$folder")
-exec 6>"$folder/lock"
+kept=$(realpath "$folder")
+exec 6>"$kept/lock"
 flock 6
-[ -e "$folder/ready" ] && exit 0
-find "$folder" -mindepth 1 -maxdepth 1 ! -name lock -exec rm -rf {} +
-trap 'rm -rf "$folder/apt" "$folder/debs" "$folder/root" "$folder/initrd.root"' EXIT
+[ -e "$kept/ready" ] && exit 0
+find "$kept" -mindepth 1 -maxdepth 1 ! -name lock -exec rm -rf {} +
+# apt and modprobe want a path without blanks.
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
 
 # apt_of COMMAND ARGUMENT...: a command of apt that knows the sources of this kernel alone, and nothing
 # of what is installed here.
@@ -100,4 +102,5 @@ END
 chmod 755 "$initrd/init"
 (cd "$initrd" && find . | busybox cpio -o -H newc 2>/dev/null) | gzip -1 >"$folder/initrd"
 echo "$release" >"$folder/release"
-touch "$folder/ready"
+mv "$folder"/{vmlinuz,initrd,modules,release} "$kept/"
+touch "$kept/ready"

@@ -175,7 +175,7 @@ TEST_CASE("kernel: repair: a lost kube-ipvs0 or address is noticed at once") {
 std::string ipvsctl(const Cluster& cluster, const std::string& arguments) {
   std::string text;
   cluster.netns().inside(
-      [&] { text = shell(ipvsctl_path() + " " + arguments + " 2>&1; echo status $?"); });
+      [&] { text = shell(ipvsctl_word() + " " + arguments + " 2>&1; echo status $?"); });
   return text;
 }
 

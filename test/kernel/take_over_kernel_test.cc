@@ -21,7 +21,7 @@ using netlink::Family;
 void restore(const Netns& netns, const std::string& options, const std::string& ipv4,
              const std::string& ipv6) {
   netns.inside([&] {
-    shell("set -e; cd " + data_path("reference/iptables_mode") + "; iptables-restore " + options +
+    shell("set -e; cd " + data_word("reference/iptables_mode") + "; iptables-restore " + options +
           " " + ipv4 + "; ip6tables-restore " + options + " " + ipv6);
   });
 }

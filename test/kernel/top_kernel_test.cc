@@ -30,7 +30,7 @@ const std::string kTopTable = R"(-A -u 10.0.0.1:5300 -s rr
 )";
 
 std::string top(const std::string& flags) {
-  return ipvsctl_path() + " top -n " + flags;
+  return ipvsctl_word() + " top -n " + flags;
 }
 
 // Datagrams to 10.0.0.1:5300 at a steady rate until it ends.

@@ -161,13 +161,13 @@ TEST_CASE("kernel: VIP binding: routes that others remove come back, those of ot
   daemon.terminate();
 
   in_node(cluster, "ip route del local 10.96.0.9 dev lo table local proto 107");
-  const auto plan = in_node(cluster, ipvsctl_path() + " plan " +
+  const auto plan = in_node(cluster, ipvsctl_word() + " plan " +
                                          fmt::format("{}", fmt::join(bed.flags("route"), " ")) +
                                          " 2>&1; echo status $?");
   INFO(plan);
   CHECK(plan.find("+ local route to 10.96.0.9\n") != std::string::npos);
   CHECK(plan.find("status 1") != std::string::npos);
-  const auto back = in_node(cluster, ipvsctl_path() + " plan " +
+  const auto back = in_node(cluster, ipvsctl_word() + " plan " +
                                          fmt::format("{}", fmt::join(bed.flags("address"), " ")) +
                                          " 2>&1; echo status $?");
   INFO(back);

@@ -11,8 +11,11 @@ namespace ipvsproxier::test {
 // A file or folder below test/.
 std::string data_path(std::string_view below);
 
-// The programs of this build.
+// The same as a word for a shell, whatever signs the path has.
+std::string data_word(std::string_view below);
+
+// The programs of this build; `ipvsctl` as a word for a shell.
 std::string ipvs_proxier_path();
-std::string ipvsctl_path();
+std::string ipvsctl_word();
 
 }  // namespace ipvsproxier::test
