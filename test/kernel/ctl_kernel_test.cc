@@ -247,9 +247,9 @@ TEST_CASE("kernel: ipvsctl as a program: quiet when cut, clear when it cannot") 
   REQUIRE(pipe(ends.data()) == 0);
   UniqueFd(ends[0]).reset();
   const UniqueFd writer(ends[1]);
-  const auto to_nobody = ipvsctl_word() + " list -n 2>&1 >&" + std::to_string(writer.get());
-  CHECK(shell("bash -c '" + to_nobody + "; echo $?'") == "141\n");
-  CHECK(shell("bash -c 'trap \"\" PIPE; " + to_nobody + "; echo $?'") == "141\n");
+  const auto to_nobody = "\"$0\" list -n 2>&1 >&" + std::to_string(writer.get());
+  CHECK(shell("bash -c '" + to_nobody + "; echo $?' " + ipvsctl_word()) == "141\n");
+  CHECK(shell("bash -c 'trap \"\" PIPE; " + to_nobody + "; echo $?' " + ipvsctl_word()) == "141\n");
   const auto full = shell(ipvsctl_word() + " list -n 2>&1 >/dev/full || echo status $?");
   CHECK(full.find("No space left on device") != std::string::npos);
   CHECK(full.find("status 1\n") != std::string::npos);

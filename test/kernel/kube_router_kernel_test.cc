@@ -80,7 +80,7 @@ TEST_CASE("kernel: kube-router: what it left is taken over, and is no place for 
   printed_in(netns, kLeft);
   put_router_services(bed, false);
   const auto flags = fmt::format("{}", fmt::join(bed.manifests.flags(), " "));
-  const auto check = printed_in(netns, ipvs_proxier_path() + " " + flags + " --check 2>&1");
+  const auto check = printed_in(netns, ipvs_proxier_word() + " " + flags + " --check 2>&1");
   INFO(check);
   CHECK(says(check, "kube-router"));
 
@@ -121,7 +121,7 @@ TEST_CASE("kernel: kube-router: cleanup removes what is its service proxy's and 
   const TrafficBed bed;
   const auto& netns = bed.cluster.netns();
   printed_in(netns, kLeft);
-  const auto log = printed_in(netns, ipvs_proxier_path() + " --cleanup 2>&1; echo \"status $?\"");
+  const auto log = printed_in(netns, ipvs_proxier_word() + " --cleanup 2>&1; echo \"status $?\"");
   INFO(log);
   CHECK(says(log, "status 0"));
   CHECK(printed_in(netns, "ip -o link show kube-dummy-if 2>/dev/null") == "");

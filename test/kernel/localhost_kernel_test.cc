@@ -281,7 +281,7 @@ TEST_CASE("kernel: node ports on localhost leave nothing", "[few][localhost]") {
     CHECK(reached(cluster.client(), cluster.node().v4, kEverywhere, Protocol::tcp) == "served");
   }
   SECTION("cleaned up") {
-    bed.in_node(ipvs_proxier_path() + " --cleanup");
+    bed.in_node(ipvs_proxier_word() + " --cleanup");
     CHECK(bed.traces().empty());
   }
   SECTION("another's link in the way") {
@@ -297,7 +297,7 @@ TEST_CASE("kernel: node ports on localhost leave nothing", "[few][localhost]") {
     CHECK(reached(cluster.client(), cluster.node().v4, kEverywhere, Protocol::tcp) == "served");
     bed.configure("primary");
     bed.bed().program();
-    bed.in_node(ipvs_proxier_path() + " --cleanup");
+    bed.in_node(ipvs_proxier_word() + " --cleanup");
     CHECK(bed.in_node("ip -o -d link show kube-local1").find(kind) != std::string::npos);
   }
 }

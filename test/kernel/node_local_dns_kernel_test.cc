@@ -119,7 +119,7 @@ TEST_CASE("kernel: NodeLocal DNS: its address and port are left to it", "[node_l
   put_dns_services(bed);
   const auto flags = bed.manifests.flags();
   const auto check = netns.inside([&] {
-    return shell(fmt::format("{} {} --check; true", ipvs_proxier_path(), fmt::join(flags, " ")));
+    return shell(fmt::format("{} {} --check; true", ipvs_proxier_word(), fmt::join(flags, " ")));
   });
   INFO(check);
   CHECK(says(check, "link nodelocaldns"));

@@ -19,6 +19,9 @@ std::string data_word(std::string_view below) {
   return word_of(data_path(below));
 }
 
+std::string ipvs_proxier_word() {
+  return word_of(IPVS_PROXIER);
+}
 std::string ipvs_proxier_path() {
   return IPVS_PROXIER;
 }

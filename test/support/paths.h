@@ -14,7 +14,8 @@ std::string data_path(std::string_view below);
 // The same as a word for a shell, whatever signs the path has.
 std::string data_word(std::string_view below);
 
-// The programs of this build; `ipvsctl` as a word for a shell.
+// The programs of this build, as words for a shell and as a path.
+std::string ipvs_proxier_word();
 std::string ipvs_proxier_path();
 std::string ipvsctl_word();
 
