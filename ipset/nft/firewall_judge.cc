@@ -166,6 +166,11 @@ class StepJudge {
     registers_ = {};
     link_register_.reset();
   }
+  // A verdict of another code, as NFT_BREAK is, goes on.
+  void lead_to(const NftVerdict& verdict) {
+    auto action = action_of(verdict);
+    if (!std::holds_alternative<UnknownAction>(action)) lead_to(std::move(action));
+  }
   void lead_to(Action action) {
     if (!std::holds_alternative<NoAction>(action)) outcome_.leads.push_back(std::move(action));
   }
@@ -271,13 +276,13 @@ class StepJudge {
     for (const auto& [truth, element] : matches_in(*set, one.source)) {
       found = std::max(found, truth);
       const auto* verdict = element->data ? std::get_if<NftVerdict>(&*element->data) : nullptr;
-      if (one.target && verdict != nullptr) lead_to(action_of(*verdict));
+      if (one.target && verdict != nullptr) lead_to(*verdict);
     }
     return one.inverted ? opposite(found) : found;
   }
   Truth apply(const netlink::NftImmediate& one) {
     if (const auto* verdict = std::get_if<NftVerdict>(&one.data))
-      lead_to(action_of(*verdict));
+      lead_to(*verdict);
     else
       store(one.target, known(std::get<netlink::Bytes>(one.data)));
     return Truth::yes;
