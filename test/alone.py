@@ -25,7 +25,7 @@ NOT_BUILT_DAILY = ("test/bench/", "test/kernel/soak_")
 def check(group, folder):
     """"" or the complaint."""
     if group[0].path.startswith(PRODUCT):
-        return "".join(source.compiled(None, "-c", "-o", "/dev/null") for source in group)
+        return "".join(source.compiled(options=("-c", "-o", "/dev/null")) for source in group)
     if len(group) > 1 and not group[0].compiled(in_one_file(group, folder)):
         return ""
     return "".join(source.compiled() for source in group)

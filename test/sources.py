@@ -51,9 +51,9 @@ class Source:
         done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False)
         return "" if done.returncode == 0 else done.stdout + done.stderr
 
-    def compiled(self, file=None, *options):
-        """What the compiler says of it, or of a file in its place, which it only reads without options."""
-        return self.run([self.compiler, *self.flags, *(options or ("-fsyntax-only",)), str(file or self.file)])
+    def compiled(self, file=None, options=("-fsyntax-only",)):
+        """What the compiler says of it, or of a file in its place."""
+        return self.run([self.compiler, *self.flags, *options, str(file or self.file)])
 
 
 def files_of(entry):
@@ -91,7 +91,7 @@ def in_one_file(group, folder):
 
 
 def parse_arguments(*folders):
-    """Of a program that looks at sources: [--changed] FOLDER... [JOBS], the folders by these names."""
+    """The arguments [--changed] FOLDER... [JOBS] of a program that looks at sources; the folders get these names."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--changed", action="store_true")
     for folder in folders:

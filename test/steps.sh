@@ -49,7 +49,7 @@ step_fuzz() { build_fuzzers && fuzz_all 20; }
 programs() { configure_release && build_programs build; }
 step_programs() { compile "g++: programs, as released" programs; }
 # g++ compiles what changed, the host's tests too, which it does not compile elsewhere, each source alone:
-# what it uses it must include. Those of the programs as they are released.
+# what it uses it must include. Sources of the programs are compiled as they are released.
 alone() { configure_release && configure_ubsan && test/alone.py "$@" build build-ubsan "$jobs"; }
 step_alone() { gate "g++: what changed, each source alone" alone --changed; }
 step_alone-all() { gate "g++: each source alone" alone; }
@@ -101,26 +101,24 @@ run_steps() {
   [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
 }
 
-# The folder in which `once` keeps what passed, for the tree as it is now.
-folder_of_results() {
-  local tree
-  tree=$({ git rev-parse HEAD; git diff HEAD; git ls-files -o --exclude-standard -z | xargs -0r sha1sum; } | sha1sum)
-  results=build-all/${tree:0:12}
-  mkdir -p "$results"
-}
-
-# begin_all [--detach]
+# begin_all [--detach]: `once` keeps what passed for the tree as it is now; without git, which tells that, it
+# keeps nothing.
 begin_all() {
-  folder_of_results
+  local tree
+  mkdir -p build-all
   case ${1:-} in
     "") export IPVS_PROXIER_ALL_SEEDS=1 ;;  # random_run.h
     --detach)
-      setsid nohup ./dev test --all >>"$results/log" 2>&1 </dev/null &
-      say "process $! goes on by itself and writes $PWD/$results/log"
+      setsid nohup ./dev test --all >>build-all/log 2>&1 </dev/null &
+      say "process $! goes on by itself and writes $PWD/build-all/log"
       exit 0
       ;;
     *) die "unknown option of test --all: $1" ;;
   esac
+  git rev-parse -q --verify HEAD >/dev/null || return 0
+  tree=$({ git rev-parse HEAD; git diff HEAD; git ls-files -o --exclude-standard -z | xargs -0r sha1sum; } | sha1sum)
+  results=build-all/${tree:0:12}
+  mkdir -p "$results"
 }
 
 cmd_test() {

@@ -5,7 +5,6 @@ say() { printf '==> %s\n' "$*"; }
 passed=0
 failed=0
 skipped=0
-started=0
 
 # --- time -----------------------------------------------------------------------------------------
 # Sets `cpu` to the seconds of processor that this shell and its commands took so far, the system's included.
@@ -29,18 +28,19 @@ say_took() {
 # how_far LOG: the newest "done/all" of ninja's, meson's or a test's output.
 how_far() { tail -c 20000 "$1" | tr '\r' '\n' | grep -aoE '^ *\[?[0-9]+/[0-9]+[] ]' | tail -1 | tr -d '[] '; }
 
-# show_progress NAME LOG: a line that changes on a terminal, elsewhere one a minute; until it is ended.
+# show_progress NAME LOG: a line that changes on a terminal, elsewhere one a minute; until it is ended, or ./dev is.
+# A `sleep` that outlived it would keep the pipe open into which ./dev writes.
 show_progress() {
-  local name=$1 log=$2 begun=$SECONDS
+  local name=$1 log=$2 begun=$SECONDS every=60 format='    %s: %s after %s\n'
   if [ -t 1 ]; then
-    while sleep 1; do
-      printf '\r==> %-46s %s, %d s ' "$name" "$(how_far "$log")" $((SECONDS - begun))
-    done
-  else
-    while sleep 60; do
-      printf '    %s: %s after %s\n' "$name" "$(how_far "$log")" "$(in_minutes $((SECONDS - begun)))"
-    done
+    every=1
+    format='\r==> %-46s %s, %s '
   fi
+  trap 'kill $!; exit' TERM
+  while sleep "$every" & wait $!; kill -0 $$ 2>/dev/null; do
+    # shellcheck disable=SC2059  # one of the two above
+    printf "$format" "$name" "$(how_far "$log")" "$(in_minutes $((SECONDS - begun)))"
+  done
 }
 
 # with_progress NAME LOG COMMAND...: its output goes into the log.
@@ -57,62 +57,41 @@ with_progress() {
   return $status
 }
 
-# work NAME COMMAND...: what it prints is shown only if it fails.
-work() {
-  local log begun=$SECONDS
-  log=$(mktemp)
-  if with_progress "$1" "$log" "${@:2}"; then
-    [ $((SECONDS - begun)) -lt 2 ] || say "$1: $((SECONDS - begun)) s"
-    rm -f "$log"
-    return 0
-  fi
-  say "$1: FAILED"
-  show_failure "$log"
-  rm -f "$log"
-  return 1
-}
-
 # show_failure LOG: all that the command printed, except how far it was, and what gold says of each sanitizer's symbol.
 show_failure() { grep -avE '^\[[0-9]+/[0-9]+\] |ld\.gold: warning: Cannot export local symbol' "$1"; }
 
-# --- verdicts -------------------------------------------------------------------------------------
-begin() { started=$SECONDS; }
-# end NAME WORD...
-end() { printf '==> %-46s %s (%d s)\n' "$1" "${*:2}" $((SECONDS - started)); }
+# end NAME BEGUN WORD...: the line of what began at that second.
+end() { printf '==> %-46s %s (%d s)\n' "$1" "${*:3}" $((SECONDS - $2)); }
 
-# A gate is one test: passes or fails as a whole.
-gate() {
-  local name=$1 log
-  shift
-  begin
+# report NAME WORD COMMAND...: a line with the word if the command succeeds, else FAILED and what it printed.
+report() {
+  local name=$1 word=$2 log begun=$SECONDS status=0
   log=$(mktemp)
-  if with_progress "$name" "$log" "$@"; then
-    end "$name" "ok"
-    passed=$((passed + 1))
+  if with_progress "$name" "$log" "${@:3}"; then
+    end "$name" "$begun" "$word"
   else
-    end "$name" "FAILED"
+    status=1
+    end "$name" "$begun" "FAILED"
     show_failure "$log"
-    failed=$((failed + 1))
   fi
   rm -f "$log"
+  return $status
+}
+
+# work NAME COMMAND...: a part of a command that is no test.
+work() { report "$1" "done" "${@:2}"; }
+
+# --- verdicts -------------------------------------------------------------------------------------
+# A gate is one test: passes or fails as a whole.
+gate() {
+  if report "$1" "ok" "${@:2}"; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
 }
 
 # A build that fails is one failed test; one that succeeds is none.
 compile() {
-  local name=$1 log status=0
-  shift
-  begin
-  log=$(mktemp)
-  if with_progress "$name" "$log" "$@"; then
-    end "$name" "built"
-  else
-    end "$name" "FAILED"
-    show_failure "$log"
-    failed=$((failed + 1))
-    status=1
-  fi
-  rm -f "$log"
-  return $status
+  report "$1" "built" "${@:2}" && return
+  failed=$((failed + 1))
+  return 1
 }
 
 # How many tests run at a time. Guests mostly wait.
@@ -121,15 +100,14 @@ guests_at_once=$((2 * jobs))
 
 # run_suite NAME FOLDER COUNT_OPTION MESON_TEST_ARGUMENTS...
 run_suite() {
-  local name=$1 folder=$2 option=$3 errors counts
+  local name=$1 folder=$2 option=$3 errors counts begun=$SECONDS
   shift 3
-  begin
   rm -f "$folder"/meson-logs/testlog-dev*
   with_progress "$name" "$folder/meson-logs/dev.log" env PYTHONUNBUFFERED=1 meson test -C "$folder" --no-rebuild \
     --num-processes "$at_once" --logbase testlog-dev "$@"
   local log=("$folder"/meson-logs/testlog-dev*.json)
   if [ ! -s "${log[0]}" ]; then
-    end "$name" "FAILED: no test ran"
+    end "$name" "$begun" "FAILED: no test ran"
     show_failure "$folder/meson-logs/dev.log"
     failed=$((failed + 1))
     return
@@ -138,7 +116,7 @@ run_suite() {
   counts=$(test/count_cases.py ${option:+"$option"} "${log[0]}" 2>"$errors")
   # shellcheck disable=SC2086
   set -- $counts
-  end "$name" "$1 passed, $2 failed, $3 skipped"
+  end "$name" "$begun" "$1 passed, $2 failed, $3 skipped"
   cat "$errors"
   rm -f "$errors" "${log[@]}"
   passed=$((passed + $1))
@@ -161,6 +139,12 @@ once() {
     skipped=$((skipped + counts[1]))
     return
   fi
-  "$@" > >(tee "$file.log") 2>&1
+  # What it printed is there before anything else is printed.
+  local out tee
+  exec {out}> >(tee "$file.log")
+  tee=$!
+  "$@" >&"$out" 2>&1
+  exec {out}>&-
+  wait "$tee"
   [ "$failed" -ne "${had[1]}" ] || echo "$((passed - had[0])) $((skipped - had[2]))" >"$file.passed"
 }
