@@ -419,18 +419,14 @@ std::map<netlink::Family, Purge> StaleFlows::purge(netlink::ConntrackTable& conn
                                                    const plan::ActualState& state, TimePoint now,
                                                    std::vector<Failure>& failures) {
   Purges purges;
-  if (parts_) {
-    take_part(conntrack.next_list(), conntrack, desired, state, now, purges, failures);
+  if (parts_ || begin_offloaded(now)) {
+    take_part(conntrack, desired, state, now, purges, failures);
     return purges;
   }
-  remove_offloaded(conntrack, desired, now, purges, failures);
   if (unreadable_ && now < readable_due_) return purges;
   const auto look = begin_look(desired, state, now);
   if (begin_parts(look, conntrack)) {
-    std::set<Protocol> protocols;
-    for (const auto& [key, begun] : parts_->services) protocols.insert(key.protocol);
-    take_part(conntrack.begin_list(parts_->family, protocols), conntrack, desired, state, now,
-              purges, failures);
+    take_part(conntrack, desired, state, now, purges, failures);
     return purges;
   }
   for (auto query : queries()) {

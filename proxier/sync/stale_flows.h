@@ -166,6 +166,9 @@ class StaleFlows {
       unsigned changes = 0;           // of the note
     };
     netlink::Family family;
+    std::set<netlink::Protocol> protocols;
+    bool offloaded = false;  // it is a look at what a flowtable of others has
+    bool begun = false;      // the first part was read
     std::map<netlink::VirtualServiceKey, Begun> services;
     Purge purge;
     std::set<netlink::VirtualServiceKey> failed;
@@ -213,8 +216,7 @@ class StaleFlows {
                 TimePoint now);
   using Purges = std::map<netlink::Family, Purge>;
   bool begin_parts(const Look& look, netlink::ConntrackTable& conntrack);
-  void take_part(netlink::Result<netlink::ConntrackTable::FlowsPart> part,
-                 netlink::ConntrackTable& conntrack, const plan::DesiredState& desired,
+  void take_part(netlink::ConntrackTable& conntrack, const plan::DesiredState& desired,
                  const plan::ActualState& state, TimePoint now, Purges& purges,
                  std::vector<Failure>& failures);
   std::vector<netlink::Flow> stale_in(const std::vector<netlink::Flow>& flows,
@@ -231,9 +233,10 @@ class StaleFlows {
     TimePoint due{};
     std::size_t done = 0;
   };
-  void remove_offloaded(netlink::ConntrackTable& conntrack, const plan::DesiredState& desired,
-                        TimePoint now, std::map<netlink::Family, Purge>& purges,
-                        std::vector<Failure>& failures);
+  bool begin_offloaded(TimePoint now);
+  static std::vector<netlink::Flow> offloaded_in(std::vector<netlink::Flow> flows,
+                                                 const plan::DesiredState& desired);
+  void end_offloaded(netlink::Family family, TimePoint now);
 
   bool early_;
   Notes notes_;

@@ -29,11 +29,18 @@ std::optional<StaleFlows::View> StaleFlows::whole_view_of(const plan::DesiredSta
 // after the end of this look.
 bool StaleFlows::begin_parts(const Look& look, netlink::ConntrackTable& conntrack) {
   if (look.empty() || conntrack.count().value_or(0) <= kFlowsAtOnce) return false;
-  parts_ = Parts{
-      .family = look.begin()->first.address.family(), .services = {}, .purge = {}, .failed = {}};
-  for (const auto& [key, view] : look)
-    if (key.address.family() == parts_->family)
-      parts_->services[key] = {view.fingerprint(), notes_.at(key).changes};
+  parts_ = Parts{.family = look.begin()->first.address.family(),
+                 .protocols = {},
+                 .offloaded = false,
+                 .begun = false,
+                 .services = {},
+                 .purge = {},
+                 .failed = {}};
+  for (const auto& [key, view] : look) {
+    if (key.address.family() != parts_->family) continue;
+    parts_->services[key] = {view.fingerprint(), notes_.at(key).changes};
+    parts_->protocols.insert(key.protocol);
+  }
   return true;
 }
 
@@ -58,15 +65,18 @@ std::vector<netlink::Flow> StaleFlows::stale_in(const std::vector<netlink::Flow>
   return stale;
 }
 
-void StaleFlows::take_part(netlink::Result<netlink::ConntrackTable::FlowsPart> part,
-                           netlink::ConntrackTable& conntrack, const plan::DesiredState& desired,
+void StaleFlows::take_part(netlink::ConntrackTable& conntrack, const plan::DesiredState& desired,
                            const plan::ActualState& state, TimePoint now, Purges& purges,
                            std::vector<Failure>& failures) {
   const auto begin = std::chrono::steady_clock::now();
+  auto part = std::exchange(parts_->begun, true)
+                  ? conntrack.next_list()
+                  : conntrack.begin_list(parts_->family, parts_->protocols);
   auto& purge = parts_->purge;
   std::optional<netlink::Error> unlisted;
   if (part) {
-    const auto stale = stale_in(part->flows, desired, state);
+    const auto stale = parts_->offloaded ? offloaded_in(std::move(part->flows), desired)
+                                         : stale_in(part->flows, desired, state);
     const auto failed_before = failures.size();
     parts_->failed.merge(remove(conntrack, stale, purge.removed, failures));
     purge.failed += failures.size() - failed_before;
@@ -87,6 +97,7 @@ void StaleFlows::end_parts(const std::optional<netlink::Error>& unlisted,
                            const plan::DesiredState& desired, const plan::ActualState& state,
                            TimePoint now) {
   const auto parts = *std::exchange(parts_, std::nullopt);
+  if (parts.offloaded) return end_offloaded(parts.family, now);
   if (unlisted && is_unreadable(*unlisted)) return not_readable(*unlisted, now);
   const Found found{.unlisted = unlisted, .more = false, .failed = parts.failed};
   Goals goals;

@@ -347,8 +347,9 @@ TEST_CASE("kernel: figures of changes beside virtual services with source ranges
     const FreshNetns netns;
     RestrictedServices services(count);
     print("chains of their own", count, services.change(5));
+    if (count > 1000) continue;  // the next steps take minutes: their cost is the square of it
     services.share_chains();
-    print("shared chains", count, services.change(count > 4000 ? 1 : 3));
+    print("shared chains", count, services.change(3));
     const auto took = time_of([&] { services.own_chains(count); });
     std::printf("%u converted: %.0f ms\n", count, took);
     print("chains of their own again", count, services.change(5));

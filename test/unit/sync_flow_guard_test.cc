@@ -265,7 +265,34 @@ TEST_CASE("flow guard: connections that the flowtable has are removed when the g
   node.wait(seconds(10));
   CHECK(node.conntrack.sources() == std::set<std::uint16_t>{3});
   node.wait(seconds(1200));
-  CHECK(node.conntrack.listings() == listings + 3 * 2);
+  CHECK(node.conntrack.listings() == listings + 3);
+}
+
+TEST_CASE("flow guard: a Service that changes does not wait for the look at all connections") {
+  GuardedNode node;
+  node.start();
+  node.conntrack.flows_a_part = 2;
+  const netlink::FlowEnd web{test::kWeb.address, test::kWeb.port};
+  for (std::uint16_t port = 1; port <= 40; ++port) {
+    const netlink::FlowEnd client{ip("203.0.113.7"), port};
+    node.conntrack.track(client, web, {ip("10.244.0.3"), 8080}, Protocol::tcp);
+    node.conntrack.offload(client, web, Protocol::tcp);
+  }
+  node.wait(seconds(5));
+  node.foreign = {kForeign};
+  SyncInput input;
+  input.flow_rules_changed = true;
+  node.daemon->take(std::move(input));
+  const auto left = [&] { return node.conntrack.sources().size(); };
+  for (int i = 0; i < 10 && left() == 40; ++i) node.daemon->run(node.now);
+  node.daemon->take({.changes = test::changes_between(
+      test::web_with({test::e1()}), test::web_with({test::e1(), test::e2()}))});
+  node.daemon->run(node.now);
+  CHECK(node.ipvs.servers(test::kWeb).size() == 2);
+  CHECK(left() < 40);
+  CHECK(left() > 20);
+  node.wait(seconds(5));
+  CHECK(node.conntrack.sources().empty());
 }
 
 // Legacy iptables, and beside it the table of nf_tables.
