@@ -318,7 +318,7 @@ CheckReport check_node(const Options& options, bool json, spdlog::logger& logger
   facts.no_node = no_node(options, facts.api);
   const auto findings = check::judge(facts, questions.wanted);
   return {.status = check::exit_status(check::worst(findings)),
-          .text = json ? check::to_json(findings, facts) : check::to_text(findings, facts)};
+          .text = json ? check::to_json(findings, facts) : check::to_text(findings)};
 }
 
 }  // namespace ipvsproxier::cmd

@@ -104,12 +104,6 @@ std::string set_output(std::string_view text, MainFlags& flags) {
   return "";
 }
 
-auto to_switch(const char* name, std::int64_t least, std::int64_t most) {
-  return [number = NumberSwitch{name, least, most}](std::string_view text, MainFlags& flags) {
-    return set_switch(number, text, flags.ipvs_switches);
-  };
-}
-
 template <auto Difference>
 constexpr auto to_difference = &config::set_member<MainFlags, &M::differences, Difference>;
 
@@ -155,24 +149,6 @@ const auto kMainFlags = std::to_array<MainFlag>({
      "of "
      "them every 2 s (default true)",
      to_main<&M::ipvs_estimators>},
-    {"ipvs-conn-max", "NUMBER",
-     "The most IPVS connections of this node, where the kernel has such a limit (7.3) (default as "
-     "it is)",
-     to_switch("conn_max", 1, std::int64_t{1} << 30U)},
-    {"ipvs-conn-lfactor", "NUMBER",
-     "Load at which the kernel's table of connections grows, a power of two, where that table "
-     "grows (7.1): -8 (larger, quicker) to 8 (smaller) (default as it is)",
-     to_switch("conn_lfactor", -8, 8)},
-    {"ipvs-svc-lfactor", "NUMBER", "The same of its table of virtual services (default as it is)",
-     to_switch("svc_lfactor", -8, 8)},
-    {"ipvs-est-cpulist", "LIST",
-     "CPUs for the kernel's threads that count rates, where it has them (6.2), such as 0-3,8 "
-     "(default as it is)",
-     [](std::string_view text, MainFlags& flags) {
-       return set_est_cpulist(text, flags.ipvs_switches);
-     }},
-    {"ipvs-est-nice", "NUMBER", "Niceness of these threads, -20 to 19 (default as it is)",
-     to_switch("est_nice", -20, 19)},
     {"drain-deleted-services", "",
      "Let connections of TCP and SCTP finish when their Service, its address or its port is "
      "deleted; "
@@ -217,7 +193,12 @@ const auto kMainFlags = std::to_array<MainFlag>({
      to_main<&M::control_socket>},
 });
 
-// What --kube-proxy-compat switches off.
+// What --kube-proxy-compat switches off, beside all other differences: those that an operator may
+// have a reason to go without. Pings: policies that forbid answers. Internal policy: applications
+// that count on kube-proxy's way. Other programs' virtual services: nodes that are to be swept.
+// In-cluster clients: policy Local as a firewall. The API server: an address that is meant to be a
+// Service's. Annotations: tenants who may not choose. The brake: clusters that are emptied by
+// lists.
 const auto kDifferences = std::to_array<MainFlag>({
     {"vip-ping", "", "Answer pings to service addresses; kube-proxy rejects them (default true)",
      to_difference<&D::vip_ping>},
@@ -225,39 +206,6 @@ const auto kDifferences = std::to_array<MainFlag>({
      "internalTrafficPolicy Local never uses other nodes' endpoints; kube-proxy does for Services "
      "that can be reached from outside (default true)",
      to_difference<&D::strict_internal_traffic_policy>},
-    {"open-health-check-ports", "",
-     "Keep healthCheckNodePort open without an address for node ports, and both it and the port of "
-     "healthzBindAddress at the addresses of load balancers (default true)",
-     to_difference<&D::open_health_check_ports>},
-    {"lean-loop-back", "",
-     "Masquerade hairpin traffic of those endpoints only that get traffic (default true)",
-     to_difference<&D::lean_loop_back>},
-    {"short-paths", "",
-     "Let packets of known connections leave iptables at the first rules, look cluster IPs up "
-     "first, "
-     "and open ports of health checks for TCP alone (default true)",
-     to_difference<&D::short_paths>},
-    {"growing-sets", "",
-     "Replace an IP set of more than 65536 entries by a larger one; kube-proxy leaves the rest out "
-     "(default true)",
-     to_difference<&D::growing_sets>},
-    {"spread-addresses", "",
-     "Bind addresses beyond 4096 to further links, kube-ipvs1 and so on, 1024 to each (default "
-     "true)",
-     to_difference<&D::spread_addresses>},
-    {"follow-node-ip", "",
-     "Judge source ranges and nodePortAddresses [primary] by the Node's IPs as they are now, not "
-     "as "
-     "at the start; without any, such node ports wait instead of being everywhere (default true)",
-     to_difference<&D::follow_node_ip>},
-    {"scheduler-fallback", "",
-     "The schedulers mh and sh pass over draining endpoints; kube-proxy has the new connections "
-     "refused that fall to one (default true)",
-     to_difference<&D::scheduler_fallback>},
-    {"unbind-special", "",
-     "Loopback addresses are no Service's, and IPv6 link-local ones leave with theirs; kube-proxy "
-     "binds both and leaves them (default true)",
-     to_difference<&D::unbind_special>},
     {"keep-foreign-services", "",
      "Leave virtual services of other programs, also where a Service claims their address; "
      "kube-proxy removes all that ipvs.excludeCIDRs does not name (default true)",
@@ -271,41 +219,26 @@ const auto kDifferences = std::to_array<MainFlag>({
      "No Service gets an address of the API server as an external IP or load-balancer address; "
      "kube-proxy binds it, which cuts the node off (default true)",
      to_difference<&D::guard_api_server>},
-    {"node-ports-on-node-only", "",
-     "Node ports are on no address of a Service, whatever nodePortAddresses covers; kube-proxy has "
-     "them there as well (default true)",
-     to_difference<&D::node_ports_on_node_only>},
     {"service-annotations", "",
      "Heed annotations that shape the virtual services of a Service: scheduler, weights, limits "
      "(default true)",
      to_difference<&D::service_annotations>},
-    {"ready-wins", "",
-     "Of endpoints with one address and port, one that is ready wins; with kube-proxy the later "
-     "one does (default true)",
-     to_difference<&D::ready_wins>},
-    {"drop-invalid", "",
-     "Drop TCP packets of pods and endpoints that connection tracking finds invalid, unless "
-     "conntrack.tcpBeLiberal is set; kube-proxy's IPVS mode lets them reset connections (default "
-     "true)",
-     to_difference<&D::drop_invalid>},
-    {"drain-sctp", "",
-     "Endpoints of SCTP that leave keep their associations until these end, as those of TCP do; "
-     "kube-proxy removes them at once (default true)",
-     to_difference<&D::drain_sctp>},
-    {"leave-untracked", "",
-     "Leave ports of an address on another program's link to that program if rules keep them from "
-     "connection tracking, as NodeLocal DNS has it; kube-proxy takes their packets (default true)",
-     to_difference<&D::leave_untracked>},
-    {"take-over-kube-router", "",
-     "Take over virtual services on addresses of kube-router's link kube-dummy-if, its service "
-     "proxy's chains and sets, and open no node ports there (default true)",
-     to_difference<&D::take_over_kube_router>},
     {"mass-removal-brake", "",
      "When more than half of 20 Services or more are missing from a list of the API server, keep "
      "them until a list one ipvs.syncPeriod later lacks them, too; so with EndpointSlices "
      "(default true)",
      to_main<&M::mass_removal_brake>},
 });
+
+// Flags of earlier builds. They have no effect, which one warning says; after the first release
+// they are unknown.
+constexpr auto kRemovedSwitches = std::to_array<std::string_view>(
+    {"open-health-check-ports", "lean-loop-back", "short-paths", "growing-sets", "spread-addresses",
+     "follow-node-ip", "scheduler-fallback", "unbind-special", "node-ports-on-node-only",
+     "ready-wins", "drop-invalid", "drain-sctp", "leave-untracked", "take-over-kube-router"});
+constexpr auto kRemovedValues =
+    std::to_array<std::string_view>({"ipvs-conn-max", "ipvs-conn-lfactor", "ipvs-svc-lfactor",
+                                     "ipvs-est-cpulist", "ipvs-est-nice"});
 
 const auto kCompat = std::to_array<MainFlag>({
     {"kube-proxy-compat", "",
@@ -399,17 +332,28 @@ std::array<std::span<const MainFlag>, 3> main_flags() {
   return {kMainFlags, kDifferences, kCompat};
 }
 
-// With --kube-proxy-compat a difference is off unless its flag is given. All texts were checked.
+// All texts were checked.
 void settle_differences(const CLI::App& app, MainFlags& main) {
+  if (main.compat) {
+    main.differences = plan::kKubeProxyCompat;
+    main.mass_removal_brake = false;
+  }
   for (const auto& flag : kDifferences) {
     const auto& texts = app.get_option(long_name(flag.name))->results();
     bool is_on = false;
-    if (texts.empty()) {
-      if (main.compat) static_cast<void>(flag.set("false", main));
-    } else if (config::set_value(texts.back(), is_on).empty() && is_on) {
+    if (!texts.empty() && config::set_value(texts.back(), is_on).empty() && is_on)
       main.asked_for.push_back(flag.name);
-    }
   }
+}
+
+std::vector<std::string> removed_flags(const CLI::App& app) {
+  std::vector<std::string> given;
+  for (const std::span<const std::string_view> names :
+       {std::span<const std::string_view>(kRemovedSwitches),
+        std::span<const std::string_view>(kRemovedValues)})
+    for (const auto name : names)
+      if (app.count(long_name(name)) > 0) given.push_back(long_name(name));
+  return given;
 }
 
 Exit usage_error(const CLI::App& app, const std::string& message) {
@@ -441,6 +385,8 @@ void add_daemon_flags(CLI::App& app) {
                                 config::logging_flags());
   add_flags<config::FlagConfig>(app, "kube-proxy's other flags, which are ignored beside --config",
                                 config::config_flags());
+  for (const auto name : kRemovedSwitches) app.add_flag(long_name(name))->group("");
+  for (const auto name : kRemovedValues) app.add_option(long_name(name))->group("");
 }
 
 std::variant<CommandLine, Exit> read_command_line(int argc, const char* const* argv) {
@@ -463,6 +409,7 @@ std::variant<CommandLine, Exit> read_command_line(int argc, const char* const* a
   if (!wrong.empty()) return usage_error(app, wrong.front());
   line.config = given(app, config::config_flags());
   line.logging = given(app, config::logging_flags());
+  line.removed = removed_flags(app);
   return line;
 }
 

@@ -11,7 +11,6 @@
 #include <variant>
 #include <vector>
 
-#include "cmd/ipvs_switches.h"
 #include "ipset/rules/packet_filter_choice.h"
 #include "netlink/ip_address.h"
 #include "proxier/config/kube_proxy_flags.h"
@@ -59,7 +58,6 @@ struct MainFlags {
   bool ipv6_forwarding = false;
   bool reserve_node_ports = false;
   bool ipvs_estimators = true;
-  IpvsSwitches ipvs_switches;                    // --ipvs-conn-max and its kin
   std::optional<std::uint32_t> scheduler_flags;  // netlink::kSchedulerFlag*; nullopt: ours
   model::Thresholds max_connections;             // of each real server
   model::ServiceMetrics service_metrics = model::ServiceMetrics::off;
@@ -74,7 +72,7 @@ struct MainFlags {
   bool mass_removal_brake = true;               // for an API server's lists
   plan::Differences differences;
   bool compat = false;  // --kube-proxy-compat switches mass_removal_brake and differences off
-  // Of what it switches off: the names of flags that were given as true.
+  // Names of flags that it switches off and that were given as true.
   std::vector<std::string_view> asked_for;
 };
 
@@ -88,8 +86,9 @@ using GivenFlags = std::vector<GivenFlag>;
 
 struct CommandLine {
   MainFlags main;
-  GivenFlags config;   // ignored with --config
-  GivenFlags logging;  // take precedence over the file
+  GivenFlags config;                 // ignored with --config
+  GivenFlags logging;                // take precedence over the file
+  std::vector<std::string> removed;  // given flags of earlier builds, which have no effect
 };
 
 // Exit with status 0: --help and --version; with 1: a mistake, described after the usage. The texts

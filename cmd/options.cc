@@ -131,6 +131,15 @@ void tell_ignored(const CommandLine& line, api::Problems& warnings) {
           fmt::format("beside --config these flags are ignored: {}", fmt::join(names, ", "))});
 }
 
+void warn_of_removed(const CommandLine& line, api::Problems& warnings) {
+  if (line.removed.empty()) return;
+  warnings.push_back(api::Problem{
+      .severity = api::Severity::warning,
+      .message = fmt::format("these flags were removed and have no effect: {}; ipvs-proxier(8) "
+                             "says what to use instead",
+                             fmt::join(line.removed, ", "))});
+}
+
 EffectiveConfig effective_config(const CommandLine& line, const ConfigOverrides& overrides,
                                  const std::optional<std::string>& config_text) {
   const auto& file = line.main.config_file;
@@ -196,6 +205,7 @@ std::variant<Options, Exit> parse_options(int argc, const char* const* argv,
         "nodePortAddresses: localhost contradicts --kube-proxy-compat: kube-proxy 1.36 does not "
         "know the word, and serves no node port on localhost in this mode");
   options.warnings = std::move(effective.problems);
+  warn_of_removed(line, options.warnings);
   if (options.service_metrics != model::ServiceMetrics::off && !options.ipvs_estimators)
     options.warnings.push_back(api::Problem{
         .severity = api::Severity::warning,

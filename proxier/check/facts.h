@@ -114,7 +114,6 @@ struct ApiFact {
 
 struct NodeFacts {
   std::string release;  // of the kernel: "6.1.0-18-amd64"
-  std::string system;   // ID of os-release: "ubuntu"; "": unknown
   KernelConfig config;
   std::map<std::string, ModuleFact> modules;  // by name with '_': those that needs() names
   // Whether the loaded IPVS handles SCTP; nullopt: not loaded, or its symbols cannot be read.

@@ -19,21 +19,11 @@ enum class Level : std::uint8_t {
 
 std::string_view to_string(Level level);  // "cannot"
 
-// What to do on one kind of system, and the public page that says so. `system` is "any" for what is
-// true everywhere; such advice needs no source.
-struct Advice {
-  std::string system;
-  std::string text;
-  std::string source;
-
-  friend auto operator<=>(const Advice&, const Advice&) = default;
-};
-
 struct Finding {
   Level level = Level::fine;
   std::string about;    // "module ip_vs_rr"; may contain the names of others, not yet visible()
   std::string message;  // a sentence without a full stop; likewise
-  std::vector<Advice> advice;
+  std::string remedy;   // what to do; empty where the message says it
 
   friend auto operator<=>(const Finding&, const Finding&) = default;
 };

@@ -46,17 +46,6 @@ void for_each_entry(const std::filesystem::path& folder, std::size_t most, Each 
   }
 }
 
-// ID of os-release(5).
-void read_system(const HostPaths& paths, NodeFacts& facts) {
-  const auto text = read_some(paths.etc / "os-release", 65536);
-  if (!text) return;
-  for (const auto line : lines_of(*text)) {
-    if (!line.starts_with("ID=")) continue;
-    facts.system = trimmed(line.substr(3));
-    std::erase_if(facts.system, [](char letter) { return letter == '"' || letter == '\''; });
-  }
-}
-
 // <linux/capability.h>
 Capabilities read_capabilities(const HostPaths& paths) {
   constexpr std::string_view kKey = "CapEff:";
@@ -195,7 +184,6 @@ std::string kernel_release(const HostPaths& paths) {
 NodeFacts read_host_facts(const Questions& questions, const HostPaths& paths) {
   NodeFacts facts;
   facts.release = kernel_release(paths);
-  read_system(paths, facts);
   facts.config = read_kernel_config(paths, facts.release);
   facts.capabilities = read_capabilities(paths);
   std::error_code ignored;

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "ipset/rules/packet_filter_choice.h"
-#include "proxier/check/advice.h"
 #include "proxier/check/needs.h"
 
 namespace ipvsproxier::check {
@@ -105,29 +104,43 @@ Wanted settled(const NodeFacts& facts, Wanted wanted, Findings& findings) {
       findings.push_back({.level = Level::note,
                           .about = "nf_tables",
                           .message = "it will hold sets and rules: " + choice->reason,
-                          .advice = {}});
+                          .remedy = {}});
   }
   if (wanted.packet_filter == iptables && !facts.xtables_lock_fault.empty())
-    findings.push_back(
-        {.level = Level::cannot,
-         .about = "legacy iptables",
-         .message = facts.xtables_lock_fault + ": its tables cannot be written",
-         .advice = {{.system = "any",
-                     .text = "make the lock a plain file that this process may open; "
-                             "in a pod, mount the file of the host, with the type "
-                             "FileOrCreate",
-                     .source = {}}}});
+    findings.push_back({.level = Level::cannot,
+                        .about = "legacy iptables",
+                        .message = facts.xtables_lock_fault + ": its tables cannot be written",
+                        .remedy = "make the lock a plain file that this process may open; "
+                                  "in a pod, mount the file of the host, with the type "
+                                  "FileOrCreate"});
   if (facts.has_foreign_nft_table)
     findings.push_back(
         {.level = wanted.packet_filter == nftables ? Level::cannot : Level::note,
          .about = "table kube-ipvs of nf_tables",
          .message = "somebody else made it: it is left alone, and nf_tables cannot hold sets and "
                     "rules of its family",
-         .advice = {{.system = "any",
-                     .text = "find out who made it, and remove it: nft delete table ip kube-ipvs, "
-                             "nft delete table ip6 kube-ipvs",
-                     .source = {}}}});
+         .remedy = "find out who made it, and remove it: nft delete table ip kube-ipvs, "
+                   "nft delete table ip6 kube-ipvs"});
   return wanted;
+}
+
+std::string module_remedy(const std::string& module, const ModuleFact& fact) {
+  switch (fact.state) {
+    case ModuleState::missing:
+      return module.starts_with("ip_tables") || module.starts_with("ip6_tables") ||
+                     module.starts_with("iptable_") || module.starts_with("ip6table_")
+                 ? "use --packet-filter=nftables, or a kernel with legacy iptables"
+                 : "install it: docs/check.md names packages of some distributions";
+    case ModuleState::refused:
+      return fmt::format(
+          "let `ipvs-proxier --init-only` run before with all privileges, or load it at boot: a "
+          "line \"{}\" in /etc/modules-load.d/ipvs-proxier.conf",
+          module);
+    case ModuleState::unknown:
+      return "run the check on the node itself, or with the host's /lib/modules mounted";
+    default:
+      return "";
+  }
 }
 
 void judge_modules(const NodeFacts& facts, const Wanted& wanted, bool serves_ipv6,
@@ -147,13 +160,13 @@ void judge_modules(const NodeFacts& facts, const Wanted& wanted, bool serves_ipv
         {.level = level,
          .about = "module " + need.module,
          .message = fmt::format("{}: {}; without it {}", verb_of(fact.state), fact.why, need.loss),
-         .advice = module_advice(need.module, fact, facts.release)});
+         .remedy = module_remedy(need.module, fact)});
   }
   findings.push_back(
       {.level = Level::fine,
        .about = "modules",
        .message = fmt::format("{} of the needed ones are there or can be loaded", fine),
-       .advice = {}});
+       .remedy = {}});
 }
 
 // Options inside IPVS that are no modules of their own.
@@ -167,7 +180,7 @@ void judge_options(const NodeFacts& facts, const Wanted& wanted, Findings& findi
         {.level = level,
          .about = option,
          .message = fmt::format("this kernel was built without it ({}): {}", config.origin, loss),
-         .advice = {}});
+         .remedy = {}});
   };
   if (lacks("CONFIG_IP_VS_PROTO_TCP"))
     tell(Level::cannot, "CONFIG_IP_VS_PROTO_TCP", "no TCP port of a Service is served");
@@ -188,7 +201,7 @@ void judge_options(const NodeFacts& facts, const Wanted& wanted, Findings& findi
                         .about = "SCTP",
                         .message = "whether this IPVS handles it is not known before it is loaded: "
                                    "no configuration of this kernel can be read",
-                        .advice = {}});
+                        .remedy = {}});
 }
 
 // Whether the daemon would serve IPv6; tells why not.
@@ -202,7 +215,7 @@ bool judge_ipv6(const NodeFacts& facts, const Wanted& wanted, Findings& findings
                ? "it is disabled (net/ipv6/conf/all/disable_ipv6): no IPv6 Service is served"
                : "this kernel has no IPv6, or its module ipv6 is not loaded: no IPv6 Service "
                  "is served",
-       .advice = {}});
+       .remedy = {}});
   return false;
 }
 
@@ -215,7 +228,7 @@ void judge_kernel(const NodeFacts& facts, const Wanted& wanted, Findings& findin
        .message = fmt::format("Linux {}; {}", facts.release,
                               facts.config.known() ? "configuration: " + facts.config.origin
                                                    : "its configuration cannot be read"),
-       .advice = {}});
+       .remedy = {}});
   judge_options(facts, wanted, findings);
   const bool serves_ipv6 = judge_ipv6(facts, wanted, findings);
   judge_modules(facts, settled(facts, wanted, findings), serves_ipv6, findings);

@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "proxier/check/advice.h"
 #include "proxier/check/judge_kernel.h"
 
 namespace ipvsproxier::check {
@@ -22,7 +21,7 @@ void fine(Findings& findings, std::string about, std::string message) {
   findings.push_back({.level = Level::fine,
                       .about = std::move(about),
                       .message = std::move(message),
-                      .advice = {}});
+                      .remedy = {}});
 }
 
 // "eth0, eth1 and 3 more"
@@ -46,7 +45,7 @@ void judge_capabilities(const NodeFacts& facts, Findings& findings) {
                       .message = fmt::format("this process lacks {}: with no more than it has, the "
                                              "daemon can program nothing",
                                              fmt::join(lacking, " and ")),
-                      .advice = {{"any", "run it as root, or with these capabilities", ""}}});
+                      .remedy = "run it as root, or with these capabilities"});
 }
 
 bool is_vital(const plan::Sysctl& row) {
@@ -58,6 +57,14 @@ bool lacks_key(const NodeFacts& facts, const SysctlFact& fact) {
   const auto ipvs = facts.modules.find("ip_vs");
   return !fact.value && fact.wanted.key.starts_with("net/ipv4/vs/") &&
          ipvs != facts.modules.end() && ipvs->second.state == ModuleState::loaded;
+}
+
+std::string sysctl_remedy(const plan::Sysctl& row) {
+  auto dotted = row.key;
+  std::ranges::replace(dotted, '/', '.');
+  return fmt::format(
+      "let `ipvs-proxier --init-only` run before with all privileges, or sysctl -w {}={}", dotted,
+      row.value);
 }
 
 void judge_sysctls(const NodeFacts& facts, Findings& findings) {
@@ -80,7 +87,7 @@ void judge_sysctls(const NodeFacts& facts, Findings& findings) {
                         : fmt::format("it must be {}{}, is {}, and cannot be written from here",
                                       row.value, row.may_grow ? " at least" : "",
                                       fact.value.value_or("not there yet")),
-         .advice = sysctl_advice(row)});
+         .remedy = sysctl_remedy(row)});
   }
   fine(findings, "sysctls", fmt::format("{} are right or can be set", settable));
 }
@@ -93,8 +100,7 @@ void judge_rp_filter(const NodeFacts& facts, Findings& findings) {
        .message = fmt::format("it is strict (1) on {}: a packet whose answer this node would send "
                               "through another link is dropped, to Services as well",
                               listed(facts.strict_links)),
-       .advice = {{"any", "2 is loose: it wants a route to the sender through any link",
-                   "https://docs.kernel.org/networking/ip-sysctl.html"}}});
+       .remedy = "2 is loose: it wants a route to the sender through any link"});
 }
 
 void judge_pitfalls(const NodeFacts& facts, Findings& findings) {
@@ -102,7 +108,7 @@ void judge_pitfalls(const NodeFacts& facts, Findings& findings) {
     findings.push_back({.level = level,
                         .about = pitfall.about,
                         .message = pitfall.message,
-                        .advice = {{"any", pitfall.remedy, ""}}});
+                        .remedy = pitfall.remedy});
   };
   for (const auto& pitfall : facts.pitfalls) tell(pitfall, Level::limit);
   if (facts.idle) tell(*facts.idle, Level::note);
@@ -114,7 +120,7 @@ void judge_ports(const NodeFacts& facts, const Wanted& wanted, Findings& finding
         {.level = wanted.ports_are_vital ? Level::cannot : Level::limit,
          .about = "port " + port.address,
          .message = fmt::format("a socket on {} is in the way of the {}", port.user, port.purpose),
-         .advice = {}});
+         .remedy = {}});
   if (facts.ports.empty())
     fine(findings, "ports",
          facts.daemon_runs ? "they are the running daemon's" : "those of the daemon are free");
@@ -136,7 +142,7 @@ void judge_left_ports(const NodeFacts& facts, const Wanted& wanted, Findings& fi
                    "to that program"
                  : "if they are a Service's, IPVS takes their packets from that program, nothing "
                    "masquerades them, and this node may get no answers"),
-         .advice = {{"any", std::string(plan::kLeftRemedy), ""}}});
+         .remedy = std::string(plan::kLeftRemedy)});
 }
 
 std::string remark_on(const std::string& name, const Wanted& wanted) {
@@ -181,10 +187,8 @@ void judge_predecessors(const NodeFacts& facts, const Wanted& wanted, Findings& 
                           "services, chains and sets, and opens no node ports on this link"
                         : "kube-router's service proxy was here: what it left stays, and its chain "
                           "KUBE-ROUTER-SERVICES rejects ports of Services that it did not know",
-         .advice = {{"any",
-                     "end it for good (--run-service-proxy=false) and remove the link: ip link "
-                     "delete kube-dummy-if",
-                     ""}}});
+         .remedy = "end it for good (--run-service-proxy=false) and remove the link: ip link "
+                   "delete kube-dummy-if"});
   if (facts.has_kube_proxy_nft)
     findings.push_back(
         {.level = Level::note,
@@ -192,7 +196,7 @@ void judge_predecessors(const NodeFacts& facts, const Wanted& wanted, Findings& 
          .message =
              "kube-proxy's nftables mode was here, whose rules translate destinations before "
              "IPVS sees a packet: the daemon removes them once all is programmed",
-         .advice = {{"any", "stop kube-proxy before this daemon starts", ""}}});
+         .remedy = "stop kube-proxy before this daemon starts"});
 }
 
 void judge_writers(const NodeFacts& facts, const Wanted& wanted, Findings& findings) {
@@ -201,13 +205,13 @@ void judge_writers(const NodeFacts& facts, const Wanted& wanted, Findings& findi
                         .about = "process " + writer.name,
                         .message = fmt::format("runs here (process {}): {}", writer.pid,
                                                remark_on(writer.name, wanted)),
-                        .advice = {}});
+                        .remedy = {}});
   const bool may_lose = !wanted.keeps_foreign_services && facts.writers.empty();
   if (facts.virtual_services > 0 && !facts.daemon_runs)
     findings.push_back({.level = may_lose ? Level::limit : Level::note,
                         .about = "IPVS",
                         .message = remark_on_services(facts, wanted),
-                        .advice = {}});
+                        .remedy = {}});
   if (facts.writers.empty() && (facts.virtual_services == 0 || facts.daemon_runs))
     fine(findings, "IPVS",
          facts.daemon_runs ? "an ipvs-proxier runs here"
@@ -219,21 +223,21 @@ void judge_filter(const NodeFacts& facts, Findings& findings) {
     findings.push_back({.level = Level::cannot,
                         .about = "link kube-ipvs0",
                         .message = "it is no dummy link: addresses of Services cannot be bound",
-                        .advice = {{"any", "rename or remove it", ""}}});
+                        .remedy = "rename or remove it"});
   if (!facts.loop_is_other.empty())
     findings.push_back({.level = Level::limit,
                         .about = "nodePortAddresses: localhost",
                         .message = facts.loop_is_other,
-                        .advice = {{"any", "rename or remove it", ""}}});
+                        .remedy = "rename or remove it"});
   for (const auto* some : {&facts.drops, &facts.flow_rules})
     for (const auto& fact : *some)
       findings.push_back({.level = fact.certain ? Level::limit : Level::note,
                           .about = fact.place,
                           .message = fact.what,
-                          .advice = {}});
+                          .remedy = {}});
   for (const auto& what : facts.unjudged)
     findings.push_back(
-        {.level = Level::note, .about = "packet filter", .message = what, .advice = {}});
+        {.level = Level::note, .about = "packet filter", .message = what, .remedy = {}});
   if (facts.drops.empty() && facts.unjudged.empty())
     fine(findings, "packet filter", "nothing in it drops all packets");
   if (facts.has_nf_tables)
@@ -242,9 +246,9 @@ void judge_filter(const NodeFacts& facts, Findings& findings) {
          .about = "nf_tables",
          .message = "it is in use: a packet must be accepted by each of its tables, and by legacy "
                     "iptables",
-         .advice = {}});
+         .remedy = {}});
   for (const auto& what : facts.unread)
-    findings.push_back({.level = Level::note, .about = "not read", .message = what, .advice = {}});
+    findings.push_back({.level = Level::note, .about = "not read", .message = what, .remedy = {}});
 }
 
 void judge_node(const NodeFacts& facts, Findings& findings) {
@@ -252,10 +256,8 @@ void judge_node(const NodeFacts& facts, Findings& findings) {
   findings.push_back({.level = Level::limit,
                       .about = "Node",
                       .message = facts.no_node,
-                      .advice = {{"any",
-                                  "start it with --hostname-override or hostnameOverride, so that "
-                                  "the name is that of `kubectl get nodes`",
-                                  ""}}});
+                      .remedy = "start it with --hostname-override or hostnameOverride, so that "
+                                "the name is that of `kubectl get nodes`"});
 }
 
 void judge_api(const NodeFacts& facts, Findings& findings) {
@@ -268,7 +270,7 @@ void judge_api(const NodeFacts& facts, Findings& findings) {
     findings.push_back({.level = Level::cannot,
                         .about = "API server",
                         .message = fmt::format("{}: {}", fact.question, fact.error),
-                        .advice = {}});
+                        .remedy = {}});
   }
   if (answered > 0)
     fine(findings, "API server",

@@ -7,7 +7,6 @@
 
 #include "proxier/api/document_writer.h"
 #include "proxier/api/visible_text.h"
-#include "proxier/check/advice.h"
 
 namespace ipvsproxier::check {
 
@@ -46,28 +45,19 @@ void write_finding(api::DocumentWriter& out, const Finding& finding) {
   out.member("level", to_string(finding.level));
   out.member("about", shown(finding.about));
   out.member("message", shown(finding.message));
-  out.list("advice", finding.advice, [&](const Advice& advice) {
-    out.object([&] {
-      out.member("system", advice.system);
-      out.member("do", shown(advice.text));
-      if (!advice.source.empty()) out.member("source", advice.source);
-    });
-  });
+  out.member("remedy", shown(finding.remedy));
 }
 
 }  // namespace
 
-std::string to_text(const Findings& findings, const NodeFacts& facts) {
+std::string to_text(const Findings& findings) {
   std::string text;
-  std::set<Advice> told;
+  std::set<std::string> told;
   for (const auto& finding : findings) {
     text += fmt::format("{:<7} {}: {}\n", to_string(finding.level), shown(finding.about),
                         shown(finding.message));
-    for (const auto& advice : finding.advice) {
-      if (!is_meant(advice, facts) || !told.insert(advice).second) continue;
-      text += fmt::format("{:9}{}{}{}{}\n", "", advice.system == "any" ? "" : advice.system + ": ",
-                          shown(advice.text), advice.source.empty() ? "" : "  ", advice.source);
-    }
+    if (!finding.remedy.empty() && told.insert(finding.remedy).second)
+      text += fmt::format("{:9}{}\n", "", shown(finding.remedy));
   }
   return text + verdict_line(findings);
 }
@@ -79,7 +69,6 @@ std::string to_json(const Findings& findings, const NodeFacts& facts) {
     out.member("verdict", verdict_word(level));
     out.member("status", exit_status(level));
     out.member("kernel", shown(facts.release));
-    out.member("system", shown(facts.system));
     out.list("findings", findings,
              [&](const Finding& finding) { out.object([&] { write_finding(out, finding); }); });
   });

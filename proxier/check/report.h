@@ -10,12 +10,11 @@
 
 namespace ipvsproxier::check {
 
-// One line for each finding, the worst first, with what to do below it: advice for the system of
-// `facts`, each once. The last line is the verdict.
-std::string to_text(const Findings& findings, const NodeFacts& facts);
+// One line for each finding, the worst first, and below it what to do, each remedy once. The last
+// line is the verdict.
+std::string to_text(const Findings& findings);
 
-// {"verdict", "status", "kernel", "system", "findings": [{"level", "about", "message", "advice":
-// [{"system", "do", "source"}]}]}, with all advice.
+// {"verdict", "status", "kernel", "findings": [{"level", "about", "message", "remedy"}]}.
 std::string to_json(const Findings& findings, const NodeFacts& facts);
 
 }  // namespace ipvsproxier::check

@@ -94,18 +94,18 @@ struct DesiredState {
   // removed, but for what diff.h says.
   bool complete = true;
   Leftovers leftovers;                // not removed either
-  bool sets_grow = true;              // sets may grow beyond kube-proxy's maxelem
+  bool growing_sets = true;           // sets may grow beyond kube-proxy's maxelem
   Places places = Places::all_links;  // where `addresses` are bound
   // Real servers of SCTP that are absent here stay until their associations end, as those of TCP.
-  bool drains_sctp = false;
+  bool drain_sctp = false;
   // Virtual services that are absent here stay until their connections end, if connections of their
   // protocol drain().
-  bool drains_services = false;
+  bool drain_deleted_services = false;
   // Virtual services in these ranges are not ours (excludeCIDRs).
   std::vector<netlink::IpPrefix> excluded;
-  // All other virtual services of a planned family are ours, whoever made them, as in kube-proxy.
-  // If false, ownership.h tells which are.
-  bool owns_all = false;
+  // Which of the other virtual services of a planned family are ours, ownership.h says. If false,
+  // all are, whoever made them, as in kube-proxy.
+  bool keep_foreign_services = true;
   // Addresses at which virtual services are a predecessor's: ours (other_programs.h).
   std::set<netlink::IpAddress> inherited;
 
@@ -116,7 +116,7 @@ struct DesiredState {
 // it is removed at once.
 inline bool drains(const DesiredState& desired, netlink::Protocol protocol) {
   return protocol == netlink::Protocol::tcp ||
-         (protocol == netlink::Protocol::sctp && desired.drains_sctp);
+         (protocol == netlink::Protocol::sctp && desired.drain_sctp);
 }
 
 // One line for each entry, sorted: virtual services with their servers, addresses, elements, rules.

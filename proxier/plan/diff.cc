@@ -38,7 +38,7 @@ constexpr std::string_view kSettleRules = "settle rules";
 // Whether a virtual service that is not desired stays until its connections have ended. If its real
 // servers could not be read, it may have some.
 bool lingers(const DesiredState& desired, const ActualService& leaving) {
-  return desired.drains_services && drains(desired, leaving.service.key.protocol) &&
+  return desired.drain_deleted_services && drains(desired, leaving.service.key.protocol) &&
          is_ours(desired, leaving.service.key) && (!leaving.servers || !leaving.servers->empty());
 }
 
@@ -133,7 +133,7 @@ class Differ {
   std::uint32_t capacity_of(SetKey key, std::size_t elements) const {
     const auto now = actual_.capacity(key);
     if (ipset::is_unbounded(key.id)) return now;
-    if (!desired_.sets_grow) return elements <= ipset::kSetCapacity ? ipset::kSetCapacity : now;
+    if (!desired_.growing_sets) return elements <= ipset::kSetCapacity ? ipset::kSetCapacity : now;
     const auto needed = ipset::capacity_for(elements);
     // A set that shrinks a little keeps its size: it may grow again.
     return now > needed && elements > needed / 2 ? now : needed;
@@ -156,7 +156,7 @@ class Differ {
     const bool may_remove = key.id != vip_set() || actual_.addresses;
     // If not, an element could make a foreign virtual service look like ours.
     const bool all_known =
-        desired_.owns_all || (actual_.services && exposable_.contains(key.family));
+        !desired_.keep_foreign_services || (actual_.services && exposable_.contains(key.family));
     std::array<SetChange, kElementTimes> changes;
     for (const auto& element : scope->second) {
       const bool adding = wanted->second.contains(element);
@@ -246,7 +246,8 @@ class Differ {
   // Whether a virtual service that only finishes its connections is ours by this element alone
   // (ownership.h): the process that removes it may be another one.
   bool marks_lingering(SetKey set, const Element& element) {
-    if (!desired_.drains_services || desired_.owns_all || !actual_.services) return false;
+    if (!desired_.drain_deleted_services || !desired_.keep_foreign_services || !actual_.services)
+      return false;
     if (!lingering_marks_) {
       lingering_marks_.emplace();
       for (const auto& [key, service] : *actual_.services)
@@ -260,7 +261,7 @@ class Differ {
 
   // Whether a virtual service of this address only finishes its connections.
   bool has_lingering(const netlink::IpAddress& address) const {
-    if (!desired_.drains_services || !actual_.services) return false;
+    if (!desired_.drain_deleted_services || !actual_.services) return false;
     for (auto it = actual_.services->lower_bound({address});
          it != actual_.services->end() && it->first.address == address; ++it)
       if (!desired_.services.contains(it->first) && lingers(desired_, it->second)) return true;
@@ -307,7 +308,7 @@ class Differ {
     auto service = planned.service;
     const bool binds_late = planned.servers.size() > most_bound_at_once(service.scheduler.view());
     if (binds_late) service.scheduler = netlink::kNoScheduler;
-    ops.emplace_back(netlink::AddService{service, desired_.owns_all});
+    ops.emplace_back(netlink::AddService{service, !desired_.keep_foreign_services});
     for (std::size_t i = 0; i < planned.servers.size(); ++i)
       ops.emplace_back(netlink::AddServer{planned.service.key, planned.server(i)});
     if (binds_late) ops.emplace_back(netlink::EditService{planned.service});

@@ -31,9 +31,10 @@ namespace ipvsproxier::plan {
 // rules gets nothing new exposed; unknown virtual services or addresses are left alone.
 //
 // A real server that is no longer desired gets weight 0 and stays until it was seen without
-// connections, if those of its protocol drain(); else it is removed. With `desired.drains_services`
-// a virtual service of such a protocol also stays until its last real server is gone; meanwhile its
-// address stays bound, and stays in the set that refuses new connections.
+// connections, if those of its protocol drain(); else it is removed. With
+// `desired.drain_deleted_services` a virtual service of such a protocol also stays until its last
+// real server is gone; meanwhile its address stays bound, and stays in the set that refuses new
+// connections.
 Transaction diff(const DesiredState& desired, const ActualState& actual, const Scope& scope);
 
 // Leaves out the last phase, after which the rules are those of the new state alone: while keys of

@@ -53,7 +53,7 @@ std::optional<netlink::IpPrefix> own_pods_of(Family family, const NodeInfo& node
 }  // namespace
 
 FamilyPlanner::FamilyPlanner(Family family, const PlannerOptions& options, DesiredState& state)
-    : options_(options), state_(state) {
+    : options_(options), state_(state), entries_(family, state) {
   node_.family = family;
   node_.node_ports_name_address = options.packet_filter == ipset::PacketFilter::nftables;
   for (auto id : ipset::sets_of(options.packet_filter)) state_.sets[{family, id}];
@@ -225,26 +225,6 @@ const FamilyPlanner::Ports& FamilyPlanner::PortsOnce::of(const api::NamespacedNa
   return other_ = planner_.ports_of(service, cluster_);
 }
 
-// True if the set of desired addresses changed.
-bool FamilyPlanner::take_addresses(const SortedVector<IpAddress>& before,
-                                   const SortedVector<IpAddress>& wanted, Scope& scope) {
-  bool changed = false;
-  for (const auto& address : difference(wanted, before)) {
-    if (state_.addresses.insert(address))
-      changed = true;
-    else
-      surplus_addresses_.add(address);
-    scope.addresses.insert(address);
-  }
-  for (const auto& address : difference(before, wanted)) {
-    if (surplus_addresses_.take(address)) continue;
-    state_.addresses.erase(address);
-    scope.addresses.insert(address);
-    changed = true;
-  }
-  return changed;
-}
-
 FamilyPlanner::Names FamilyPlanner::with_node_ports(const model::ClusterState& cluster) const {
   Names names;
   for (const auto& [name, service] : cluster.services) {
@@ -301,7 +281,8 @@ FamilyPlanner::Names FamilyPlanner::share_rules(const Names& names,
                                                 PortsOnce& ports) {
   if (!options_.differences.in_cluster_clients) return {};
   return share_out(
-      in_cluster_share_, node_.beyond_share, names, cluster, [&](const api::Service& service) {
+      shares_.in_cluster_rules, node_.beyond_share, names, cluster,
+      [&](const api::Service& service) {
         return in_cluster_goals(ports.of(service.name), claims_, node_, options_).rules;
       });
 }
@@ -309,7 +290,7 @@ FamilyPlanner::Names FamilyPlanner::share_rules(const Names& names,
 FamilyPlanner::Names FamilyPlanner::share_tables(const Names& names,
                                                  const model::ClusterState& cluster) {
   return share_out(
-      table_share_, node_.beyond_tables, names, cluster,
+      shares_.tables, node_.beyond_tables, names, cluster,
       [&](const api::Service& service) { return table_bytes_of(service, node_, options_); });
 }
 
@@ -335,7 +316,7 @@ void FamilyPlanner::update(Names names, const model::ClusterState& cluster,
     const auto part = parts_.find(name);
     const auto before = part == parts_.end() ? SortedVector<IpAddress>()
                                              : addresses_in(part->second.filter.elements);
-    changed |= take_addresses(before, addresses_of(ports.of(name), node_), scope_of(name));
+    changed |= entries_.take_addresses(before, addresses_of(ports.of(name), node_), scope_of(name));
     forget();
   }
   const bool some_addresses = options_.node_port_primary || !options_.node_port_addresses.empty();
@@ -354,74 +335,28 @@ void FamilyPlanner::update(Names names, const model::ClusterState& cluster,
   }
 }
 
-void FamilyPlanner::add_element(SetId id, const Element& element, Scope& scope) {
-  auto& set = state_.sets.at({node_.family, id});
-  if (!set.insert(element)) {
-    surplus_elements_.add({id, element});
-    return;
-  }
-  scope.elements[{node_.family, id}].insert(element);
-  if (set.size() == 1 && rules().non_empty.insert(id).second) scope.rules.insert(node_.family);
-}
-
-void FamilyPlanner::remove_element(SetId id, const Element& element, Scope& scope) {
-  if (surplus_elements_.take({id, element})) return;
-  auto& set = state_.sets.at({node_.family, id});
-  set.erase(element);
-  scope.elements[{node_.family, id}].insert(element);
-  if (set.empty() && rules().non_empty.erase(id) > 0) scope.rules.insert(node_.family);
-}
-
-template <typename Entry>
-void FamilyPlanner::replace(const SortedVector<Entry>& now, const SortedVector<Entry>& wanted,
-                            std::set<Entry>& all, Surplus<Entry>& surplus, Scope& scope) {
-  for (const auto& entry : difference(wanted, now)) {
-    if (all.insert(entry).second)
-      scope.rules.insert(node_.family);
-    else
-      surplus.add(entry);
-  }
-  for (const auto& entry : difference(now, wanted))
-    if (!surplus.take(entry)) {
-      all.erase(entry);
-      scope.rules.insert(node_.family);
-    }
-}
-
-// Adds before it removes: a set that became empty for a moment would change the rules.
-void FamilyPlanner::replace(FilterEntries& now, FilterEntries wanted, Scope& scope) {
-  wanted.elements.each_without(
-      now.elements, [&](SetId id, const Element& element) { add_element(id, element, scope); });
-  now.elements.each_without(wanted.elements, [&](SetId id, const Element& element) {
-    remove_element(id, element, scope);
-  });
-  replace(now.out_filter, wanted.out_filter, rules().out_filter, surplus_out_filter_, scope);
-  replace(now.in_cluster, wanted.in_cluster, rules().in_cluster, surplus_in_cluster_, scope);
-  now = std::move(wanted);
-}
-
 // A Service without anything in this family has no part; in a single-stack cluster that is every
 // Service.
 void FamilyPlanner::replace(const api::NamespacedName& name, ServicePlan plan, Scope& scope) {
   if (plan.not_granted.empty())
-    not_granted_.erase(name);
+    found_.not_granted.erase(name);
   else
-    not_granted_.insert_or_assign(name, std::move(plan.not_granted));
+    found_.not_granted.insert_or_assign(name, std::move(plan.not_granted));
   const auto note = [&name](bool is_one, Names& names) {
     if (is_one)
       names.insert(name);
     else
       names.erase(name);
   };
-  note(plan.meets_foreign, meet_foreign_);
-  note(plan.untranslated, untranslated_);
+  note(plan.meets_foreign, found_.meet_foreign);
+  note(plan.untranslated, found_.untranslated);
   if (plan.is_empty() && !parts_.contains(name)) return;
   Part& part = parts_[name];
-  replace(part.filter, std::move(plan.filter), scope);
+  entries_.replace(part.filter, std::move(plan.filter), scope);
   for (auto& [key, planned] : plan.services)
     state_.services.insert_or_assign(key, std::move(planned));
-  local_lack_.internal += plan.local_lack.internal - part.local_lack.internal;
-  local_lack_.external += plan.local_lack.external - part.local_lack.external;
+  found_.local_lack.internal += plan.local_lack.internal - part.local_lack.internal;
+  found_.local_lack.external += plan.local_lack.external - part.local_lack.external;
   part.local_lack = plan.local_lack;
   add_vips_of(name, scope);
   if (part.is_empty()) parts_.erase(name);
@@ -430,7 +365,7 @@ void FamilyPlanner::replace(const api::NamespacedName& name, ServicePlan plan, S
 api::Problems FamilyPlanner::problems() const {
   auto problems = claims_.problems();
   // One for all, as the cause is this node's.
-  if (!untranslated_.empty())
+  if (!found_.untranslated.empty())
     problems.push_back(
         {.severity = api::Severity::warning,
          .object = "Services",
@@ -451,7 +386,7 @@ api::Problems FamilyPlanner::problems() const {
                                 ipset::localhost_loop(node_.family).localhost.to_string(),
                                 no_localhost_)});
   std::size_t told = 0;
-  for (const auto& [name, of_service] : not_granted_) {
+  for (const auto& [name, of_service] : found_.not_granted) {
     if (told++ == Claims::kMostTold) break;
     problems.insert(problems.end(), of_service.begin(), of_service.end());
   }

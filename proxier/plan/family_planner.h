@@ -15,6 +15,7 @@
 #include "proxier/plan/namespace_share.h"
 #include "proxier/plan/service_plan.h"
 #include "proxier/plan/service_report.h"
+#include "proxier/plan/shared_entries.h"
 
 namespace ipvsproxier::plan {
 
@@ -66,8 +67,8 @@ class FamilyPlanner {
   // Problems of contested claims, and of Services whose wishes are not all granted.
   api::Problems problems() const;
   netlink::Family family() const { return node_.family; }
-  const LocalLack& local_lack() const { return local_lack_; }
-  std::size_t meet_foreign() const { return meet_foreign_.size(); }
+  const LocalLack& local_lack() const { return found_.local_lack; }
+  std::size_t meet_foreign() const { return found_.meet_foreign.size(); }
 
  private:
   bool is_met_by(const Foreign& foreign, const api::Service& service) const;
@@ -84,23 +85,6 @@ class FamilyPlanner {
   };
   using Names = std::set<api::NamespacedName>;
   using Ports = std::vector<model::ServicePort>;
-
-  // Counts how many further Services want the same value.
-  template <typename T>
-  class Surplus {
-   public:
-    void add(const T& key) { ++counts_[key]; }
-    // False: only one Service wanted it.
-    bool take(const T& key) {
-      const auto it = counts_.find(key);
-      if (it == counts_.end()) return false;
-      if (--it->second == 0) counts_.erase(it);
-      return true;
-    }
-
-   private:
-    std::map<T, unsigned> counts_;
-  };
 
   // The ports of Services during one update. Those of the first Services are computed once, those
   // of further ones at each use: the ports of a whole cluster would take much memory.
@@ -121,8 +105,6 @@ class FamilyPlanner {
   };
 
   Ports ports_of(const api::NamespacedName& name, const model::ClusterState& cluster) const;
-  bool take_addresses(const SortedVector<netlink::IpAddress>& before,
-                      const SortedVector<netlink::IpAddress>& wanted, Scope& scope);
   using ScopeOf = std::function<Scope&(const api::NamespacedName&)>;
   Names take_claims(const Names& names, const model::ClusterState& cluster, PortsOnce& ports,
                     const ScopeOf& scope_of);
@@ -135,12 +117,6 @@ class FamilyPlanner {
   Names share_tables(const Names& names, const model::ClusterState& cluster);
   Names with_node_ports(const model::ClusterState& cluster) const;
   void replace(const api::NamespacedName& name, ServicePlan plan, Scope& scope);
-  void replace(FilterEntries& now, FilterEntries wanted, Scope& scope);
-  template <typename Entry>
-  void replace(const SortedVector<Entry>& now, const SortedVector<Entry>& wanted,
-               std::set<Entry>& all, Surplus<Entry>& surplus, Scope& scope);
-  void add_element(ipset::SetId id, const ipset::Element& element, Scope& scope);
-  void remove_element(ipset::SetId id, const ipset::Element& element, Scope& scope);
   ipset::RuleParameters& rules() { return state_.rules.at(node_.family); }
 
   const PlannerOptions& options_;
@@ -152,17 +128,19 @@ class FamilyPlanner {
   std::string no_localhost_;  // why node ports are not on localhost; "" if they are, or need not
   bool rules_changed_ = true;
   Claims claims_;
-  NamespaceShare in_cluster_share_{options_.most_in_cluster_rules};
-  NamespaceShare table_share_{kTablesOfAll};
+  SharedEntries entries_;
+  struct Shares {
+    NamespaceShare in_cluster_rules;
+    NamespaceShare tables{kTablesOfAll};
+  } shares_{.in_cluster_rules = NamespaceShare(options_.most_in_cluster_rules)};
   std::map<api::NamespacedName, Part> parts_;
-  std::map<api::NamespacedName, api::Problems> not_granted_;  // ServicePlan::not_granted
-  LocalLack local_lack_;                                      // sum over parts_
-  Names meet_foreign_;                                        // ServicePlan::meets_foreign
-  Names untranslated_;                                        // ServicePlan::untranslated
-  Surplus<netlink::IpAddress> surplus_addresses_;
-  Surplus<std::pair<ipset::SetId, ipset::Element>> surplus_elements_;
-  Surplus<ipset::OutFilterEntry> surplus_out_filter_;
-  Surplus<ipset::InClusterEntry> surplus_in_cluster_;
+  // What was found of Services, as ServicePlan has it.
+  struct Findings {
+    std::map<api::NamespacedName, api::Problems> not_granted;
+    LocalLack local_lack;  // the sum of all
+    Names meet_foreign;
+    Names untranslated;
+  } found_;
 };
 
 }  // namespace ipvsproxier::plan

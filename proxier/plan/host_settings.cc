@@ -48,11 +48,6 @@ std::vector<Sysctl> ipvs_sysctls(const IpvsHostSettings& settings,
     rows.push_back({"net/ipv4/conf/all/arp_ignore", "1"});
     rows.push_back({"net/ipv4/conf/all/arp_announce", "2"});
   }
-  for (const auto& [name, value] : settings.switches)
-    rows.push_back({.key = "net/ipv4/vs/" + name,
-                    .value = value,
-                    .severity = api::Severity::warning,
-                    .may_lack = true});
   return rows;
 }
 

@@ -28,9 +28,6 @@ struct IpvsHostSettings {
   // Estimate the rates of virtual and real servers. If off, a kernel before 6.2 does not walk all
   // of them in a timer every 2 s; newer kernels use threads for that.
   bool estimators = true;
-  // Values by name below net/ipv4/vs, of switches that only later kernels have; others are left
-  // alone.
-  std::map<std::string, std::string> switches;
 };
 
 struct Sysctl {
@@ -41,8 +38,6 @@ struct Sysctl {
   api::Severity severity = api::Severity::error;
   // A limit: a larger number that others wrote is kept.
   bool may_grow = false;
-  // A kernel that does not have the key is too old for it, which is no failure.
-  bool may_lack = false;
 
   friend auto operator<=>(const Sysctl&, const Sysctl&) = default;
 };

@@ -65,7 +65,7 @@ bool belongs_to_ours(SetKey set, const ipset::Element& element, const DesiredSta
 
 Ownership owner_of(const VirtualServiceKey& key, const DesiredState& desired,
                    const ActualState& actual) {
-  if (desired.owns_all || actual.remembered.contains(key) ||
+  if (!desired.keep_foreign_services || actual.remembered.contains(key) ||
       (actual.services && actual.services->contains(key)))
     return Ownership::ours;
   const auto family = key.address.family();

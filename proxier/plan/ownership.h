@@ -34,7 +34,7 @@ enum class Ownership : std::uint8_t {
 // - those of which one of our sets has address, protocol and port, or the node port;
 // - those on an address of kube-router's link and, while it has one, those of node ports that
 //   Services ask for.
-// All others of a planned family are foreign; with `desired.owns_all` none is.
+// All others of a planned family are foreign; with `keep_foreign_services` false none is.
 Ownership owner_of(const netlink::VirtualServiceKey& key, const DesiredState& desired,
                    const ActualState& actual);
 

@@ -21,11 +21,11 @@ Places places_of(const PlannerOptions& options) {
 
 Planner::Planner(PlannerOptions options) : options_(std::move(options)) {
   state_.excluded = options_.exclude_cidrs;
-  state_.owns_all = !options_.differences.keep_foreign_services;
-  state_.drains_services = options_.drain_deleted_services;
-  state_.drains_sctp = options_.differences.drain_sctp;
+  state_.keep_foreign_services = options_.differences.keep_foreign_services;
+  state_.drain_deleted_services = options_.drain_deleted_services;
+  state_.drain_sctp = options_.differences.drain_sctp;
   state_.packet_filter = options_.packet_filter;
-  state_.sets_grow = options_.differences.growing_sets;
+  state_.growing_sets = options_.differences.growing_sets;
   state_.places = places_of(options_);
   for (auto family : options_.families)
     families_.push_back(std::make_unique<FamilyPlanner>(family, options_, state_));

@@ -33,10 +33,6 @@ void write_all(const std::vector<Sysctl>& rows, const netlink::Sysctl& sysctls,
             fmt::format("sysctl {} from {} to {}", row.key, *before, row.value));
       continue;
     }
-    if (row.may_lack && wrote.error().kind == netlink::ErrorKind::missing) {
-      report.notes.push_back("this kernel has no sysctl " + row.key + ": not set");
-      continue;
-    }
     auto& list = row.severity == api::Severity::error ? report.failures : report.warnings;
     list.push_back(
         {fmt::format("set sysctl {} to {}", row.key, row.value), std::move(wrote.error())});

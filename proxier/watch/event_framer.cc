@@ -97,7 +97,7 @@ netlink::Status EventFramer::finish() {
 }
 
 std::size_t EventFramer::pending() const {
-  return object_.size() + envelope_.size();
+  return object_.size() + envelope_.text.size();
 }
 
 void EventFramer::take_start(std::string_view& chunk) {
@@ -165,7 +165,7 @@ void EventFramer::take_between_items(std::string_view& chunk) {
   if (byte == ',' && state_ == State::comma_or_end) {
     state_ = State::item;
   } else if (byte == ']' && state_ != State::item) {
-    envelope_ += byte;
+    envelope_.text += byte;
     --list_nesting_.depth;
     state_ = State::envelope;
   } else {
@@ -183,38 +183,39 @@ void EventFramer::take_envelope(std::string_view& chunk, const OnDocument& on_do
     }
   }
   if (state_ != State::done) return;
-  on_document(Piece::envelope, envelope_);
-  give_back(envelope_);
+  on_document(Piece::envelope, envelope_.text);
+  give_back(envelope_.text);
 }
 
 void EventFramer::take_envelope_text(std::string_view& chunk) {
   const auto end = end_of_text(chunk, list_nesting_.escaped);
   const auto taken = chunk.substr(0, end);
-  if (exceeds(envelope_.size() + taken.size(), max_document_)) return;
-  envelope_.append(taken);
+  if (exceeds(envelope_.text.size() + taken.size(), max_document_)) return;
+  envelope_.text.append(taken);
   chunk.remove_prefix(taken.size());
   if (end == std::string_view::npos) return;
   list_nesting_.in_text = false;
-  at_items_ = at_key_ && std::string_view(envelope_).substr(text_start_) == "items\"";
-  at_key_ = false;
+  envelope_.at_items =
+      envelope_.at_key && std::string_view(envelope_.text).substr(envelope_.quoted) == "items\"";
+  envelope_.at_key = false;
 }
 
 void EventFramer::take_envelope_byte(std::string_view& chunk) {
-  if (exceeds(envelope_.size() + 1, max_document_)) return;
+  if (exceeds(envelope_.text.size() + 1, max_document_)) return;
   const char byte = chunk[0];
   chunk.remove_prefix(1);
-  envelope_ += byte;
+  envelope_.text += byte;
   if (kBlanks.find(byte) != std::string_view::npos) return;
   if (byte == '"') {
     list_nesting_.in_text = true;
-    text_start_ = envelope_.size();
+    envelope_.quoted = envelope_.text.size();
     return;
   }
   if (opens(byte)) ++list_nesting_.depth;
   if (closes(byte) && --list_nesting_.depth == 0) state_ = State::done;
-  if (at_items_ && byte == '[') state_ = State::item_or_end;
-  at_items_ = at_items_ && byte == ':';
-  at_key_ = list_nesting_.depth == 1 && (byte == '{' || byte == ',');
+  if (envelope_.at_items && byte == '[') state_ = State::item_or_end;
+  envelope_.at_items = envelope_.at_items && byte == ':';
+  envelope_.at_key = list_nesting_.depth == 1 && (byte == '{' || byte == ',');
 }
 
 bool EventFramer::skip_blanks(std::string_view& chunk) {

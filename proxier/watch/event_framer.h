@@ -97,10 +97,12 @@ class EventFramer {
   Nesting list_nesting_;
   std::string object_;           // part of the current object from earlier chunks
   std::size_t object_size_ = 0;  // object_ is only its beginning above the limit
-  std::string envelope_;
-  std::size_t text_start_ = 0;  // in envelope_, after the quote
-  bool at_key_ = false;         // the next text of the envelope is a top-level key
-  bool at_items_ = false;       // the top-level key "items", and maybe its colon, were seen
+  struct Envelope {
+    std::string text;
+    std::size_t quoted = 0;  // where the current text in quotes begins, after the quote
+    bool at_key = false;     // the next text in quotes is a top-level key
+    bool at_items = false;   // the top-level key "items", and maybe its colon, were seen
+  } envelope_;
   std::optional<netlink::Error> error_;
 };
 

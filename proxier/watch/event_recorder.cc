@@ -87,20 +87,22 @@ void EventRecorder::tell(Kept& kept) {
 }
 
 void EventRecorder::send_next() {
-  if (sending_ != nullptr || queue_.empty()) return;
-  sending_ = queue_.front();
+  if (sending_.kept != nullptr || queue_.empty()) return;
+  auto& kept = *queue_.front();
   queue_.pop_front();
-  auto& kept = *sending_;
   kept.wanted = false;
-  sent_count_ = kept.record.count;
-  method_ = kept.told == 0 ? access::Method::post : access::Method::patch;
-  head_ = {};
-  refusal_.clear();
+  const auto method = kept.told == 0 ? access::Method::post : access::Method::patch;
+  sending_ = {.kept = &kept,
+              .exchange = nullptr,
+              .method = method,
+              .count = kept.record.count,
+              .head = {},
+              .refusal = {}};
   access::Request request{
-      .method = method_,
+      .method = method,
       .target = "/apis/events.k8s.io/v1/namespaces/" + namespace_of(kept.record.event) + "/events",
       .content_type = "application/json"};
-  if (method_ == access::Method::post) {
+  if (method == access::Method::post) {
     request.body = event_document(kept.record);
   } else {
     request.target += "/" + kept.record.name;
@@ -110,23 +112,23 @@ void EventRecorder::send_next() {
   timers_.at(kOverdue, timers_.now() + kPatience, [this] {
     on_end(netlink::Error{.kind = netlink::ErrorKind::timeout, .where = "the server says nothing"});
   });
-  exchange_ = transport_.open(std::move(request), *this);
+  sending_.exchange = transport_.open(std::move(request), *this);
 }
 
 void EventRecorder::on_head(const access::ResponseHead& head) {
-  head_ = head;
+  sending_.head = head;
 }
 
 void EventRecorder::on_chunk(std::string_view chunk) {
-  if (head_.status < 300) return;
-  refusal_ += chunk.substr(0, kMostRefusalText - refusal_.size());
+  if (sending_.head.status < 300) return;
+  sending_.refusal += chunk.substr(0, kMostRefusalText - sending_.refusal.size());
 }
 
 void EventRecorder::on_end(const netlink::Status& outcome) {
   timers_.cancel(kOverdue);
-  auto& kept = *std::exchange(sending_, nullptr);
-  if (outcome && head_.status == 401) exchange_->refuse_credentials();
-  exchange_.reset();
+  auto& kept = *std::exchange(sending_.kept, nullptr);
+  if (outcome && sending_.head.status == 401) sending_.exchange->refuse_credentials();
+  sending_.exchange.reset();
   if (outcome)
     take_answer(kept);
   else
@@ -136,29 +138,29 @@ void EventRecorder::on_end(const netlink::Status& outcome) {
 }
 
 void EventRecorder::take_answer(Kept& kept) {
-  const int code = head_.status;
+  const int code = sending_.head.status;
   if (code < 300) {
-    kept.told = sent_count_;
+    kept.told = sending_.count;
     return finish(kept);
   }
-  const auto status = api::decode_status(refusal_);
+  const auto status = api::decode_status(sending_.refusal);
   const auto cause =
       fmt::format("the server answered {} {}: {}", code, status.reason, status.message);
-  if (code == 404 && method_ == access::Method::patch) {
+  if (code == 404 && sending_.method == access::Method::patch) {
     kept.told = 0;
     kept.wanted = true;
     return finish(kept);
   }
   // An earlier attempt without an answer had arrived.
-  if (code == 409 && method_ == access::Method::post) {
+  if (code == 409 && sending_.method == access::Method::post) {
     kept.told = 1;
     kept.wanted = kept.wanted || kept.record.count > 1;
     return finish(kept);
   }
   if (code == 401 && !std::exchange(kept.asked_again, true)) return try_again(kept, cause, pause());
   const bool comes_back = code == 429 || code >= 500;
-  if (comes_back && head_.retry_after) {
-    const auto wait = std::min(*head_.retry_after, kLongestRetryAfter);
+  if (comes_back && sending_.head.retry_after) {
+    const auto wait = std::min(*sending_.head.retry_after, kLongestRetryAfter);
     return try_again(kept, cause, std::max<milliseconds>(pause(), wait));
   }
   limit_.log(spdlog::level::info,

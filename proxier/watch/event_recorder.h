@@ -98,13 +98,14 @@ class EventRecorder final : private access::ResponseHandler {
   unsigned looks_ = 0;    // checks of the series
   bool is_full_ = false;  // the limit was reached, and logged
 
-  // The current request.
-  Kept* sending_ = nullptr;
-  std::unique_ptr<access::Exchange> exchange_;
-  access::Method method_ = access::Method::post;
-  std::uint32_t sent_count_ = 0;
-  access::ResponseHead head_;
-  std::string refusal_;  // body of an unsuccessful answer
+  struct CurrentRequest {
+    Kept* kept = nullptr;  // whose Event is sent; nullptr: there is no request
+    std::unique_ptr<access::Exchange> exchange;
+    access::Method method = access::Method::post;
+    std::uint32_t count = 0;  // that it reports
+    access::ResponseHead head;
+    std::string refusal;  // body of an unsuccessful answer
+  } sending_;
 };
 
 }  // namespace ipvsproxier::watch

@@ -25,13 +25,11 @@ Reflector::Reflector(Resource resource, access::Transport& transport, loop::Time
     : resource_(std::move(resource)),
       timers_(timers),
       random_(std::move(random)),
-      log_(log),
-      watch_log_(watch_log),
       on_changes_(std::move(on_changes)),
+      report_(resource_.name, log, watch_log),
       objects_(resource_.kind),
       brake_(std::move(brake)),
       unreadable_(resource_.kind),
-      problem_log_(resource_.name, log_),
       request_(resource_, transport, timers_, random_, *this) {}
 
 Reflector::~Reflector() {
@@ -53,31 +51,31 @@ void Reflector::begin_list() {
 }
 
 void Reflector::begin() {
-  envelope_.reset();
+  lists_.envelope.reset();
   request_.begin();
   const auto step = request_.step();
-  if (step == Step::streaming_list || step == Step::watch) ++status_.watches;
-  if (step == Step::streaming_list || step == Step::first_page) list_begun_ = request_.begun();
+  if (step == Step::streaming_list || step == Step::watch) ++report_.status.watches;
+  if (step == Step::streaming_list || step == Step::first_page) lists_.begun = request_.begun();
 }
 
 // --- answers -------------------------------------------------------------------------------------
 
 void Reflector::on_accepted() {
-  status_.heard = request_.heard();
+  report_.status.heard = request_.heard();
   recovery_.note_accepted();
   // A list counts as a recovery only when it is complete.
   if (request_.step() == Step::watch && recovery_.last_trouble() != Trouble::nonsense &&
       recovery_.last_trouble() != Trouble::expired)
-    note_recovery();
+    report_.note_recovery();
 }
 
 void Reflector::on_chunk_read() {
-  status_.heard = request_.heard();
+  report_.status.heard = request_.heard();
   hand_over();
 }
 
 void Reflector::on_complete() {
-  if (envelope_)
+  if (lists_.envelope)
     finish_page();
   else if (request_.step() == Step::watch)
     request_.end({Trouble::ended, "the watch ended", {}});
@@ -108,7 +106,7 @@ void Reflector::take_event(netlink::Result<api::WatchEvent> event) {
     request_.break_off({Trouble::nonsense, netlink::to_string(event.error()), {}});
     return;
   }
-  problem_log_.tell(event->problems, timers_.now());
+  report_.note_problems(event->problems, timers_.now());
   if (event->type == api::EventType::error)
     request_.break_off(ending_of_event(event->status));
   else if (event->type == api::EventType::bookmark)
@@ -140,7 +138,7 @@ void Reflector::take_change(api::WatchEvent& event) {
   bool is_news = true;
   if (event.name.name.empty()) {
     objects_.advance(version);
-    in_doubt_ = true;
+    lists_.in_doubt = true;
     is_news = !is_deleted;
   } else if (why) {
     is_news = objects_.keep(event.name, version);
@@ -168,7 +166,7 @@ void Reflector::take_bookmark(const api::WatchEvent& event) {
 }
 
 void Reflector::take_item(api::ListItem item) {
-  problem_log_.tell(item.problems, timers_.now());
+  report_.note_problems(item.problems, timers_.now());
   const auto why = api::why_unreadable(item.object, item.problems);
   if (item.name.name.empty())
     objects_.list_unnamed();
@@ -186,12 +184,12 @@ void Reflector::take_envelope(std::string_view document) {
   else if (envelope->resource_version.empty())
     request_.break_off({Trouble::nonsense, "a list without a resource version", {}});
   else
-    envelope_ = *std::move(envelope);
+    lists_.envelope = *std::move(envelope);
 }
 
 // The whole body of the page has come.
 void Reflector::finish_page() {
-  const auto envelope = *std::exchange(envelope_, std::nullopt);
+  const auto envelope = *std::exchange(lists_.envelope, std::nullopt);
   if (request_.step() == Step::question) return judge_version(envelope.resource_version);
   request_.prepare_page(envelope.continue_token);
   if (envelope.continue_token.empty()) {
@@ -219,49 +217,35 @@ void Reflector::finish_list(std::string_view version) {
   auto missing = objects_.missing();
   missing.merge(unreadable_.missing(objects_));
   const auto known = unreadable_.count_with(objects_);
-  const auto kept = brake_.judge(missing, known, list_begun_, timers_.now());
+  const auto kept = brake_.judge(missing, known, lists_.begun, timers_.now());
   const auto [changed, gone] = objects_.end_list(version, kept, changes_);
-  if (list_due_ && list_begun_ >= *list_due_) list_due_.reset();
+  if (lists_.due && lists_.begun >= *lists_.due) lists_.due.reset();
   plan_list();
   unreadable_.end_list(kept, changes_);
-  in_doubt_ = false;
+  lists_.in_doubt = false;
   request_.go_on_as_watch();
   recovery_.note_listed();
-  list_ended_ = true;
-  status_.is_listed = true;
-  status_.listed = list_begun_;
-  ++status_.lists;
-  log_.info("{}: {} listed; {} new or changed, {} gone", resource_.name, objects_.size(), changed,
-            gone);
+  lists_.ended = true;
+  report_.note_list(lists_.begun, objects_.size(), changed, gone);
 }
 
 void Reflector::hand_over() {
-  status_.objects = objects_.size();
-  status_.unreadable = unreadable_.size();
-  note_held();
-  const bool list_ended = std::exchange(list_ended_, false);
-  if (list_ended || request_.brought_news()) note_recovery();
+  report_.status.objects = objects_.size();
+  report_.status.unreadable = unreadable_.size();
+  if (brake_.held() != report_.status.held)
+    report_.note_held(brake_.held(), unreadable_.count_with(objects_));
+  const bool list_ended = std::exchange(lists_.ended, false);
+  if (list_ended || request_.brought_news()) report_.note_recovery();
   if (list_ended || !changes_.empty()) on_changes_(std::exchange(changes_, {}));
 }
 
-void Reflector::note_held() {
-  const auto before = std::exchange(status_.held, brake_.held());
-  if (status_.held > before)
-    log_.warn(
-        "{}: the list lacks {} of {}; they stay until another list lacks them, too "
-        "(--mass-removal-brake)",
-        resource_.name, status_.held, unreadable_.count_with(objects_));
-  else if (before > 0 && status_.held == 0)
-    log_.warn("{}: nothing that lists lack is kept any more", resource_.name);
-}
-
 void Reflector::list_again(Clock::time_point when) {
-  list_due_ = when;
+  lists_.due = when;
   plan_list();
 }
 
 void Reflector::plan_list() {
-  const auto due = std::min(list_due_.value_or(Clock::time_point::max()),
+  const auto due = std::min(lists_.due.value_or(Clock::time_point::max()),
                             brake_.due().value_or(Clock::time_point::max()));
   if (due != Clock::time_point::max())
     timers_.at(resource_.name + " is listed again", std::max(due, timers_.now()),
@@ -272,7 +256,7 @@ void Reflector::plan_list() {
 // its end.
 void Reflector::list_again() {
   if (request_.step() != Step::watch && request_.step() != Step::question) return;
-  log_.debug("{}: everything is listed again", resource_.name);
+  report_.note_list_again();
   begin_list();
   if (!request_.is_running()) return;  // the server is away, or busy
   request_.cancel();
@@ -283,27 +267,53 @@ void Reflector::list_again() {
 
 void Reflector::on_ended(const EndedRequest& request, const Ending& ending) {
   const auto wait = recovery_.wait_after(request, ending, random_());
-  note_ending(request, ending, wait);
-  const auto next = recovery_.next(request, ending, in_doubt_);
+  report_.note_ending(request, ending, wait);
+  const auto next = recovery_.next(request, ending, lists_.in_doubt);
   request_.prepare(next);
   if (next == recovery_.list_step()) begin_list();
   timers_.at(resource_.name + " begins", timers_.now() + wait, [this] { begin(); });
 }
 
-void Reflector::note_ending(const EndedRequest& request, const Ending& ending, milliseconds delay) {
+// --- the report ----------------------------------------------------------------------------------
+
+void ReflectorReport::note_ending(const EndedRequest& request, const Ending& ending,
+                                  milliseconds delay) {
   if (ending.trouble == Trouble::ended && request.step == Step::watch && delay.count() == 0) {
-    log_.debug("{}: {}; going on at once", resource_.name, ending.cause);
+    log_.debug("{}: {}; going on at once", resource_, ending.cause);
     return;
   }
-  ++status_.failures;
-  status_.last_error = ending.cause;
-  watch_log_.failed(resource_.name, ending.cause, delay);
+  ++status.failures;
+  status.last_error = ending.cause;
+  watch_log_.failed(resource_, ending.cause, delay);
 }
 
-void Reflector::note_recovery() {
-  if (status_.last_error.empty()) return;
-  status_.last_error.clear();
-  watch_log_.recovered(resource_.name);
+void ReflectorReport::note_recovery() {
+  if (status.last_error.empty()) return;
+  status.last_error.clear();
+  watch_log_.recovered(resource_);
+}
+
+void ReflectorReport::note_list(loop::Timers::Clock::time_point begun, std::size_t objects,
+                                std::size_t changed, std::size_t gone) {
+  status.is_listed = true;
+  status.listed = begun;
+  ++status.lists;
+  log_.info("{}: {} listed; {} new or changed, {} gone", resource_, objects, changed, gone);
+}
+
+void ReflectorReport::note_list_again() {
+  log_.debug("{}: everything is listed again", resource_);
+}
+
+void ReflectorReport::note_held(std::size_t held, std::size_t known) {
+  const auto before = std::exchange(status.held, held);
+  if (held > before)
+    log_.warn(
+        "{}: the list lacks {} of {}; they stay until another list lacks them, too "
+        "(--mass-removal-brake)",
+        resource_, held, known);
+  else if (before > 0 && held == 0)
+    log_.warn("{}: nothing that lists lack is kept any more", resource_);
 }
 
 }  // namespace ipvsproxier::watch

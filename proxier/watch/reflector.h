@@ -73,6 +73,36 @@ struct ReflectorStatus {
   std::string last_error;                                 // "" without a current failure
 };
 
+// What is said of a reflector, in the log and by status().
+class ReflectorReport {
+ public:
+  ReflectorReport(std::string resource, spdlog::logger& log, WatchLog& watch_log)
+      : resource_(std::move(resource)),
+        log_(log),
+        watch_log_(watch_log),
+        problem_log_(resource_, log) {}
+
+  void note_problems(const api::Problems& problems, loop::Timers::Clock::time_point now) {
+    problem_log_.tell(problems, now);
+  }
+  void note_ending(const EndedRequest& request, const Ending& ending,
+                   std::chrono::milliseconds delay);
+  void note_recovery();
+  void note_list(loop::Timers::Clock::time_point begun, std::size_t objects, std::size_t changed,
+                 std::size_t gone);
+  void note_list_again();
+  // `held` objects stay that the last list lacks, of `known`.
+  void note_held(std::size_t held, std::size_t known);
+
+  ReflectorStatus status;
+
+ private:
+  std::string resource_;
+  spdlog::logger& log_;
+  WatchLog& watch_log_;
+  ProblemLog problem_log_;
+};
+
 class Reflector final : private CurrentRequest::Reader {
  public:
   using Clock = loop::Timers::Clock;
@@ -93,7 +123,7 @@ class Reflector final : private CurrentRequest::Reader {
   // Lists everything again, starting at `when` or as soon as possible after it.
   void list_again(Clock::time_point when);
   const Resource& resource() const { return resource_; }
-  const ReflectorStatus& status() const { return status_; }
+  const ReflectorStatus& status() const { return report_.status; }
 
  private:
   const std::string& version() const override { return objects_.version(); }
@@ -115,36 +145,28 @@ class Reflector final : private CurrentRequest::Reader {
   void finish_page();
   void judge_version(const std::string& version);
   void hand_over();
-  void note_held();
   void plan_list();
   void list_again();
-
-  void note_ending(const EndedRequest& request, const Ending& ending,
-                   std::chrono::milliseconds delay);
-  void note_recovery();
 
   Resource resource_;
   loop::Timers& timers_;
   std::function<double()> random_;
-  spdlog::logger& log_;
-  WatchLog& watch_log_;
   OnChanges on_changes_;
+  ReflectorReport report_;
 
   KnownObjects objects_;
   RemovalBrake brake_;
   UnreadableObjects unreadable_;
-  ProblemLog problem_log_;
-  ReflectorStatus status_;
 
   CurrentRequest request_;
-  std::optional<api::ListEnvelope> envelope_;  // of the current page
-  model::Changes changes_;                     // of the current chunk
-  bool list_ended_ = false;                    // a list ended in the current chunk
-
-  // The current list.
-  Clock::time_point list_begun_;
-  std::optional<Clock::time_point> list_due_;  // time of the next requested list
-  bool in_doubt_ = false;                      // an unknown object changed since the last list
+  model::Changes changes_;  // of the current chunk
+  struct Lists {
+    std::optional<api::ListEnvelope> envelope;  // of the current page
+    Clock::time_point begun;                    // the current one
+    bool ended = false;                         // one ended in the current chunk
+    std::optional<Clock::time_point> due;       // time of the next requested one
+    bool in_doubt = false;                      // an unknown object changed since the last one
+  } lists_;
 
   Recovery recovery_;
   OlderAnswers older_;

@@ -112,7 +112,8 @@ int refused(const Following& following, int connections) {
 TEST_CASE("kernel: drain: mh and sh pass over a real server that drains", "[fallback]") {
   const std::string scheduler = GENERATE("mh", "sh");
   constexpr int kConnections = 60;
-  Following following(3, {"--scheduler-fallback=false"});
+  Following following(3,
+                      {std::string("--scheduler-flags=") + (scheduler == "mh" ? "mh-port" : "")});
   following.manifests.configure("ipvs: {scheduler: " + scheduler + "}\n");
   for (int pod = 1; pod <= 3; ++pod) following.endpoint(pod);
   following.start();

@@ -177,9 +177,10 @@ TEST_CASE("kernel: traffic: a connection outlives an endpoint's segment outside 
 }
 
 TEST_CASE("kernel: traffic: a segment outside the window resets a connection, as in kube-proxy") {
+  if (on_nftables()) return;  // which kube-proxy's IPVS mode does not write
   TrafficBed bed;
   put_streams(bed);
-  bed.program({"--drop-invalid=false"});
+  bed.program({"--kube-proxy-compat"});
   const Cluster& cluster = bed.cluster;
   CHECK_FALSE(outlives_invalid(cluster.client(), "10.200.0.2", 30030, cluster.local()));
   CHECK_FALSE(outlives_invalid(cluster.client(), "fd00:200::2", 30030, cluster.local()));

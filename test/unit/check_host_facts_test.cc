@@ -150,12 +150,6 @@ TEST_CASE("what handles SCTP is seen in the names of functions") {
   CHECK(read_host_facts({}, host.paths()).sctp_symbol == true);
 }
 
-TEST_CASE("the system is that of os-release") {
-  const test::HostFolders host;
-  host.put("etc/os-release", "NAME=x\nVERSION_ID=9\nID=\"rocky\"\nID_LIKE=\"rhel\"\n");
-  CHECK(read_host_facts({}, host.paths()).system == "rocky");
-}
-
 TEST_CASE("a legacy table drops by its policy, or by a rule without a condition") {
   using ipset::Verdict;
   ipset::WholeTable whole;

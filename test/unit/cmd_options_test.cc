@@ -78,30 +78,16 @@ TEST_CASE("the brake is on unless it is switched off, or this is to be kube-prox
   CHECK_FALSE(once_with({"--mass-removal-brake=false"}).mass_removal_brake);
 }
 
-TEST_CASE("each difference from kube-proxy has its flag") {
+TEST_CASE("differences that an operator may go without have a flag") {
   const plan::Differences all;
   const auto without = [](const std::string& flag) {
     return once_with({"--" + flag + "=false"}).differences;
   };
   const std::vector<std::pair<std::string, bool plan::Differences::*>> differences{
       {"strict-internal-traffic-policy", &plan::Differences::strict_internal_traffic_policy},
-      {"open-health-check-ports", &plan::Differences::open_health_check_ports},
-      {"lean-loop-back", &plan::Differences::lean_loop_back},
-      {"short-paths", &plan::Differences::short_paths},
-      {"growing-sets", &plan::Differences::growing_sets},
-      {"spread-addresses", &plan::Differences::spread_addresses},
-      {"follow-node-ip", &plan::Differences::follow_node_ip},
-      {"scheduler-fallback", &plan::Differences::scheduler_fallback},
-      {"unbind-special", &plan::Differences::unbind_special},
-      {"ready-wins", &plan::Differences::ready_wins},
-      {"drop-invalid", &plan::Differences::drop_invalid},
-      {"drain-sctp", &plan::Differences::drain_sctp},
-      {"leave-untracked", &plan::Differences::leave_untracked},
-      {"take-over-kube-router", &plan::Differences::take_over_kube_router},
       {"keep-foreign-services", &plan::Differences::keep_foreign_services},
       {"service-annotations", &plan::Differences::service_annotations},
       {"guard-api-server", &plan::Differences::guard_api_server},
-      {"node-ports-on-node-only", &plan::Differences::node_ports_on_node_only},
       {"in-cluster-clients", &plan::Differences::in_cluster_clients},
   };
   for (const auto& [flag, member] : differences) {
@@ -159,25 +145,17 @@ TEST_CASE("flags and limits for all Services, and whose traffic is told") {
   CHECK(once_with({"--service-metrics=all", "--ipvs-estimators=false"}).warnings.size() == 1);
 }
 
-TEST_CASE("switches of IPVS are left alone unless they are asked for") {
-  CHECK(once_with({}).ipvs_switches.empty());
-  CHECK(once_with({"--ipvs-conn-max=1000", "--ipvs-conn-lfactor=-2", "--ipvs_svc_lfactor", "3",
-                   "--ipvs-est-cpulist=8,0,2,1,3-3", "--ipvs-est-nice=-5"})
-            .ipvs_switches == IpvsSwitches{{"conn_max", "1000"},
-                                           {"conn_lfactor", "-2"},
-                                           {"svc_lfactor", "3"},
-                                           {"est_cpulist", "0-3,8"},
-                                           {"est_nice", "-5"}});
-  CHECK(once_with({"--ipvs-conn-max=5", "--ipvs-conn-max="}).ipvs_switches.empty());
-  CHECK(once_with({"--ipvs-est-cpulist=5", "--ipvs-est-cpulist="}).ipvs_switches.empty());
-  IpvsSwitches none;
-  // 0 would refuse every connection.
-  for (const auto* text : {"0", "-1", "1073741825", "1e3", " 5", "99999999999999999999"})
-    CHECK(set_switch({"conn_max", 1, 1 << 30}, text, none) ==
-          "must be a number from 1 to 1073741824");
-  for (const auto* text : {",", "1,", "3-1", "all", "-1", "0-8192", "1-", "0-31:2/4", " 1"})
-    CHECK(set_est_cpulist(text, none) == "must be a list of CPUs such as 0-3,8");
-  CHECK(none.empty());
+TEST_CASE("flags that were removed have no effect, and one warning names them") {
+  const auto options = once_with({"--short_paths=false", "--lean-loop-back", "--ipvs-conn-max=7",
+                                  "--ipvs-est-nice", "-5", "--short-paths"});
+  CHECK(options.differences == plan::Differences{});
+  CHECK(test::lines_of(options.warnings) ==
+        Lines{"warning: these flags were removed and have no effect: --lean-loop-back, "
+              "--short-paths, --ipvs-conn-max, --ipvs-est-nice; ipvs-proxier(8) says what to use "
+              "instead"});
+  CHECK(once_with({"--kube-proxy-compat", "--lean-loop-back"}).differences ==
+        plan::kKubeProxyCompat);
+  CHECK(exit_of({"--help"}).text.find("short-paths") == std::string::npos);
 }
 
 TEST_CASE("VIPs are bound as addresses, or by routes that are asked for") {
@@ -335,8 +313,6 @@ TEST_CASE("flags that contradict each other end with status 1 and say so, withou
        "nodePortAddresses: localhost contradicts --kube-proxy-compat: kube-proxy 1.36 does not "
        "know "
        "the word, and serves no node port on localhost in this mode"},
-      {Lines{"--kube-proxy-compat", "--lean-loop-back"},
-       "--lean-loop-back=true contradicts --kube-proxy-compat, which switches it off"},
   }));
   CAPTURE(arguments);
   const auto exit = exit_of(arguments);

@@ -130,8 +130,6 @@ TEST_CASE("IPv6 packets are not forwarded on a host without IPv6") {
   CHECK_FALSE(host({"--ipv6-forwarding"}, {Family::ipv4}).ipv6_forwarding);
   CHECK(host({}, kTwoFamilies).estimators);
   CHECK_FALSE(host({"--ipvs-estimators=false"}, kTwoFamilies).estimators);
-  CHECK(host({"--ipvs-conn-max=7"}, kTwoFamilies).switches ==
-        std::map<std::string, std::string>{{"conn_max", "7"}});
   CHECK_FALSE(host({}, kTwoFamilies).strict_arp);
   CHECK(host({"--ipvs-strict-arp"}, kTwoFamilies).strict_arp);
 }

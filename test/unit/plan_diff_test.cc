@@ -267,7 +267,7 @@ TEST_CASE("a set grows before it is full, and shrinks when less than half is nee
 TEST_CASE("a set that does not grow is made as kube-proxy makes it where it fits") {
   constexpr plan::SetKey kRanges{Family::ipv4, ipset::SetId::load_balancer_source_cidr};
   auto few = desired_for(ranges_service(1), {});
-  few.sets_grow = false;
+  few.growing_sets = false;
   auto kernel = holding(few);
   for (const std::uint32_t odd : {0U, 1000U, 131072U}) {
     kernel.state.odd_capacities[kRanges] = odd;
@@ -275,7 +275,7 @@ TEST_CASE("a set that does not grow is made as kube-proxy makes it where it fits
           "make sets\n  make set KUBE-LOAD-BALANCER-SOURCE-CIDR hash:ip,port,net\n");
   }
   auto many = desired_for(ranges_service(700), {});
-  many.sets_grow = false;
+  many.growing_sets = false;
   kernel.state.odd_capacities.clear();
   CHECK(phase_names(diff(many, kernel.state)) == std::vector<std::string>{"add elements"});
 }

@@ -59,17 +59,6 @@ TEST_CASE("estimators are stopped on kernels that walk all in one timer") {
   CHECK(ipvs_sysctls({.estimators = false}, "5.10.0").back().severity == api::Severity::warning);
 }
 
-TEST_CASE("switches of later kernels are written where they are asked for, and may be missing") {
-  const auto rows = ipvs_sysctls({.switches = {{"conn_max", "1000"}, {"est_nice", "5"}}}, "6.1.0");
-  CHECK(keys(rows).at(4) == "net/ipv4/vs/conn_max=1000");
-  CHECK(keys(rows).at(5) == "net/ipv4/vs/est_nice=5");
-  for (const auto& row : rows) {
-    const bool is_switch = &row >= &rows[4];
-    CHECK(row.may_lack == is_switch);
-    CHECK((row.severity == api::Severity::warning) == is_switch);
-  }
-}
-
 TEST_CASE("nf_conntrack_max scales with the CPUs") {
   const auto max = [](std::uint32_t per_core, std::uint32_t min, unsigned cpus) {
     return conntrack_max({.max_per_core = per_core, .min = min}, cpus);

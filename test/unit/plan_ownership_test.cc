@@ -9,6 +9,7 @@
 #include "proxier/plan/diff.h"
 #include "proxier/plan/service_report.h"
 #include "test/support/cluster_builder.h"
+#include "test/unit/planned_lines.h"
 
 namespace ipvsproxier::plan {
 namespace {
@@ -38,7 +39,7 @@ ActualState bare_kernel() {
 TEST_CASE("ownership: without a trace a virtual service is foreign") {
   CHECK(owner_of(kOwned, nothing_desired(), bare_kernel()) == Ownership::foreign);
   auto desired = nothing_desired();
-  desired.owns_all = true;
+  desired.keep_foreign_services = false;
   CHECK(owner_of(kOwned, desired, bare_kernel()) == Ownership::ours);
 }
 

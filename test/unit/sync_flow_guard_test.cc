@@ -285,8 +285,8 @@ TEST_CASE("flow guard: a Service that changes does not wait for the look at all 
   node.daemon->take(std::move(input));
   const auto left = [&] { return node.conntrack.sources().size(); };
   for (int i = 0; i < 10 && left() == 40; ++i) node.daemon->run(node.now);
-  node.daemon->take({.changes = test::changes_between(
-      test::web_with({test::e1()}), test::web_with({test::e1(), test::e2()}))});
+  node.daemon->take({.changes = test::changes_between(test::web_with({test::e1()}),
+                                                      test::web_with({test::e1(), test::e2()}))});
   node.daemon->run(node.now);
   CHECK(node.ipvs.servers(test::kWeb).size() == 2);
   CHECK(left() < 40);

@@ -96,27 +96,6 @@ TEST_CASE("a needed sysctl that is not there is a failure, a conntrack one a war
   CHECK(host.get("sys/net/ipv4/ip_forward") == "1");
 }
 
-TEST_CASE("a switch that the kernel does not have yet is a note, one that it refuses a warning") {
-  Host host;
-  host.put("sys/net/ipv4/vs/conn_lfactor", "-4");
-  HostSettings settings;
-  settings.ipvs.switches = {{"conn_lfactor", "-2"}, {"conn_max", "1000"}};
-  const auto report = host.prepare(settings);
-  CHECK(report.failures.empty());
-  CHECK(report.warnings.empty());
-  CHECK(report.notes ==
-        std::vector<std::string>{"this kernel has no sysctl net/ipv4/vs/conn_max: not set"});
-  CHECK(host.get("sys/net/ipv4/vs/conn_lfactor") == "-2");
-  CHECK(host.prepare(settings).written.empty());
-  // A folder cannot be written.
-  host.put("sys/net/ipv4/vs/conn_max/file", "");
-  const auto refused = host.prepare(settings);
-  CHECK(refused.failures.empty());
-  REQUIRE(refused.warnings.size() == 1);
-  CHECK(refused.warnings[0].what == "set sysctl net/ipv4/vs/conn_max to 1000");
-  CHECK(refused.notes.empty());
-}
-
 TEST_CASE("without IPVS its sysctls are not asked for; that is said elsewhere") {
   Host host;
   host.remove("sys/net/ipv4/vs");

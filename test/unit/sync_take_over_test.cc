@@ -297,7 +297,7 @@ TEST_CASE("take-over: what kube-router's service proxy left is a predecessor's")
   CHECK(daemon.sets.list("kube-router-node-ips")->has_value());
 }
 
-TEST_CASE("take-over: with --take-over-kube-router=false what kube-router left stays") {
+TEST_CASE("take-over: under --kube-proxy-compat what kube-router left stays") {
   FakeDaemonSettings settings;
   settings.options.differences.take_over_kube_router = false;
   FakeDaemon daemon(settings);
