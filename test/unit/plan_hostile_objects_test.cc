@@ -172,7 +172,7 @@ void check_small(const Scope& scope) {
   for (const auto& [key, elements] : scope.elements) REQUIRE(elements.size() <= 3);
 }
 
-TEST_CASE("hostile objects: thousands claim one address, and each of them costs itself") {
+TEST_CASE("hostile objects: thousands claim one address, and each of them costs itself", "[slow]") {
   constexpr int kClaimants = 3000;
   HostileWorld world(1);
   HostileObjects hostile(1, world.victims, kClaimants);
@@ -206,7 +206,7 @@ TEST_CASE("hostile objects: thousands claim one address, and each of them costs 
   CHECK(planner.desired() == before);
 }
 
-TEST_CASE("hostile objects: a seed gives the same ones each time") {
+TEST_CASE("hostile objects: a seed gives the same ones each time", "[slow]") {
   const test::Victims victims{{"10.0.0.1"}, {{"shop", "web", "10.96.0.9"}}};
   HostileObjects one(7, victims);
   HostileObjects other(7, victims);
@@ -229,7 +229,7 @@ TEST_CASE("hostile objects: a hostile Node says what the Node says") {
   CHECK(wrong_problem(item.problems) == "");
 }
 
-TEST_CASE("hostile objects: many at once cost themselves alone", "[random]") {
+TEST_CASE("hostile objects: many at once cost themselves alone", "[random][slow]") {
   using Clock = std::chrono::steady_clock;
   const auto end =
       Clock::now() + std::chrono::seconds(test::environment_number("IPVS_PROXIER_SOAK_SECONDS", 0));

@@ -277,7 +277,8 @@ model::ClusterState many_local_services(const std::string& ns, int count, int ru
   return cluster;
 }
 
-TEST_CASE("policy Local with iptables: a namespace with many Services pushes nobody out") {
+TEST_CASE("policy Local with iptables: a namespace with many Services pushes nobody out",
+          "[slow]") {
   constexpr int kEach = 1000;
   auto cluster = many_local_services("greedy", 30, kEach, 0);
   Planner planner(iptables_options());

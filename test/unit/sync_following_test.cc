@@ -78,7 +78,7 @@ TEST_CASE("a VIP that was held back is tried again together with what guards it"
   CHECK(daemon.is_bound("10.96.0.9"));
 }
 
-TEST_CASE("a set that becomes too small is replaced, one that is made otherwise too") {
+TEST_CASE("a set that becomes too small is replaced, one that is made otherwise too", "[slow]") {
   auto cluster = web_with({test::e1()});
   auto& web = cluster.services.at({"default", "web"});
   web.type = api::ServiceType::load_balancer;

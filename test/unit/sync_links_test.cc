@@ -54,7 +54,7 @@ Lines our_links(Daemon& daemon) {
   return lines;
 }
 
-TEST_CASE("VIPs that kube-ipvs0 does not hold go to further links, and stay there") {
+TEST_CASE("VIPs that kube-ipvs0 does not hold go to further links, and stay there", "[slow]") {
   Daemon daemon;
   const auto all = cluster_with(0, 5200);
   const auto report = daemon.see(all);
@@ -185,7 +185,7 @@ test::FakeDaemonSettings by_routes() {
   return settings;
 }
 
-TEST_CASE("VIPs are bound by local routes, which another process finds") {
+TEST_CASE("VIPs are bound by local routes, which another process finds", "[slow]") {
   Daemon daemon(by_routes());
   const auto report = daemon.see(cluster_with(0, 5200));
   CHECK(report.complete());

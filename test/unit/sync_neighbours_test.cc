@@ -271,7 +271,7 @@ TEST_CASE("neighbours: as in kube-proxy, all virtual services are ours", "[compa
   CHECK(node.ipvs.server(at("203.0.113.5"), kE1) != nullptr);
 }
 
-TEST_CASE("neighbours: ten thousand of theirs cost no replanning and no question each") {
+TEST_CASE("neighbours: ten thousand of theirs cost no replanning and no question each", "[slow]") {
   Neighbours node;
   std::vector<IpvsOp> ops;
   for (std::uint32_t i = 0; i < 10'000; ++i)

@@ -187,7 +187,8 @@ TEST_CASE("each kind of damage is found, told and put right by one reading back"
   }
 }
 
-TEST_CASE("damage between any two parts is found by the next reading back at the latest") {
+TEST_CASE("damage between any two parts is found by the next reading back at the latest",
+          "[slow]") {
   const int parts = parts_of_a_reading();
   CHECK(parts > 20);
   for (int before = 0; before < parts; ++before)
@@ -226,7 +227,7 @@ TEST_CASE("a told change of the packet filter is repaired in the middle of a rea
   CHECK(daemon.differences() == Names{});
 }
 
-TEST_CASE("changes are served between the parts, and are nobody else's") {
+TEST_CASE("changes are served between the parts, and are nobody else's", "[slow]") {
   const int parts = parts_of_a_reading();
   for (int at = 0; at < parts; ++at) {
     INFO("after " << at << " parts");
