@@ -50,7 +50,7 @@ CTL_VIEW = re.compile(r"cmd/ipvsctl/(names|listing|explain|rules|service|top)/"
 # The rooms of ipvsctl, and which others each may include.
 CTL_ROOM = re.compile(r"cmd/ipvsctl/(\w+)/")
 CTL_ROOM_USES = {"names": set(), "listing": {"names"}, "explain": {"names", "listing"},
-                 "rules": {"explain", "listing"}, "service": {"names", "listing"}, "top": {"names"},
+                 "rules": {"explain", "listing", "diff"}, "service": {"names", "listing"}, "top": {"names"},
                  "diff": set()}
 CTL_VIEW_USES = {"proxier/inspect", "proxier/plan", "proxier/model", "proxier/api", "netlink", "ipset"}
 

@@ -118,7 +118,9 @@ netlink::Status run_sets(const SetsOptions& options, const TextSink& sink);
 
 // --- rules: our chains of the packet filter
 
-// Loads no module and creates no table. `missing`: the named chain does not exist.
+// Loads no module and creates no table. Without a daemon rules are listed and not marked, which is
+// told on standard error. `missing`: the named chain does not exist; `unsupported`: RuleForm::save
+// of rules in nf_tables.
 netlink::Status run_rules(const RuleStyle& style, const TextSink& sink);
 
 // --- addresses: where the addresses of Services are bound

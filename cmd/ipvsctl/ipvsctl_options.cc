@@ -123,8 +123,9 @@ void add_family(CLI::App& command, std::optional<netlink::Family>& family) {
 }
 
 Make add_rules(CLI::App& command) {
-  const auto style = std::make_shared<RuleStyle>();
+  const auto style = std::make_shared<RuleStyle>(RuleStyle{.socket = cmd::kControlSocket});
   auto& choice = style->choice;
+  add_socket(command, style->socket);
   command.add_option("chain", choice.chain, "This chain alone, and whole")->type_name("CHAIN");
   command
       .add_option_function<std::string>(
@@ -137,7 +138,7 @@ Make add_rules(CLI::App& command) {
       .add_option_function<std::string>(
           "-o,--output",
           [&form = style->form](const std::string& name) { form = kRuleForms.at(name); },
-          "Form: json, yaml, or save: as iptables-save prints it, or for nft -f")
+          "Form: json, yaml, or save: as iptables-save prints it")
       ->check(CLI::IsMember(kRuleForms))
       ->type_name("FORM");
   command.add_flag("--counters", style->counters, "With -o save: packets and bytes of each rule");
@@ -261,7 +262,7 @@ CtlCommand parse_ctl_options(int argc, const char* const* argv, std::ostream& ou
   add("top", "What goes through Services and backends now", add_top);
   add("connections", "Connections through Services", add_connections);
   add("sets", "List IP sets that the rules consult, or one's elements", add_sets);
-  add("rules", "Our rules of the packet filter, and what is wrong with them", add_rules);
+  add("rules", "Our chains of the packet filter, and what in them is not ours", add_rules);
   add("addresses", "Where the addresses of Services are bound", add_addresses);
   add("status", "Say how the daemon is", add_status);
   add("diff", "Compare the kernel with what the daemon wants", add_diff);

@@ -1,10 +1,11 @@
-// ipvsctl rules beside iptables-save, on a node that ipvs-proxier has programmed.
+// ipvsctl rules beside iptables-save, on a node with a daemon that does not repair meanwhile.
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
 #include "test/kernel/traffic.h"
 #include "test/support/paths.h"
+#include "test/support/temp_dir.h"
 
 namespace ipvsproxier::test {
 namespace {
@@ -13,8 +14,9 @@ bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-std::string told_rules(const std::string& words) {
-  return shell(ipvsctl_word() + " rules " + words + " 2>&1 || echo status $?");
+std::string told_rules(const std::string& words, const std::string& socket = "/run/none") {
+  return shell(ipvsctl_word() + " rules " + words + " --control-socket " + socket +
+               " 2>&1 || echo status $?");
 }
 
 // What iptables-save has of our chains and of the jumps to them.
@@ -28,6 +30,8 @@ std::string saved_rules(const std::string& program, const std::string& options) 
 // A Service with all that has rules, and somebody else's rules beside ours.
 struct RulesWorld {
   RulesWorld() {
+    bed.manifests.configure(std::string("detectLocalMode: ClusterCIDR\nclusterCIDR: \"") +
+                            kPodRanges + "\"\nipvs: {syncPeriod: 1h}\n");
     bed.manifests.put({.name = "web",
                        .type = "LoadBalancer",
                        .cluster_ips = {"10.96.0.20", "fd00:96::20"},
@@ -36,7 +40,8 @@ struct RulesWorld {
                        .spec = "externalIPs: [192.0.2.20, '2001:db8:2::20'], "
                                "loadBalancerSourceRanges: [203.0.113.0/24, '2001:db8:7::/64']",
                        .ingress_ips = {"192.0.2.10", "2001:db8:2::10"}});
-    bed.program();
+    daemon.start();
+    REQUIRE(daemon.logs("synced: "));
     in_node(
         "for program in iptables ip6tables; do $program -N OTHER; $program -A OTHER -j ACCEPT;"
         " $program -A INPUT -p tcp --dport 2222 -j OTHER; done");
@@ -45,14 +50,22 @@ struct RulesWorld {
     return bed.cluster.netns().inside([&] { return shell(command); });
   }
   std::string tell(const std::string& words) const {
-    return bed.cluster.netns().inside([&] { return told_rules(words); });
+    return bed.cluster.netns().inside([&] { return told_rules(words, socket); });
+  }
+  std::vector<std::string> flags() const {
+    auto flags = bed.manifests.flags();
+    flags.push_back("--control-socket=" + socket);
+    return flags;
   }
 
+  TempDir dir;
+  const std::string socket = (dir.path() / "control.sock").string();
   TrafficBed bed;
+  Daemon daemon{bed.cluster.netns(), flags()};
 };
 
 TEST_CASE("kernel: ipvsctl rules -o save prints the lines of iptables-save") {
-  const RulesWorld world;
+  RulesWorld world;
   world.in_node("iptables -t nat -I KUBE-SERVICES 2 -s 10.9.0.0/16 -j RETURN");
   world.bed.cluster.netns().inside([] {
     for (const std::string family : {"4", "6"}) {
@@ -67,13 +80,20 @@ TEST_CASE("kernel: ipvsctl rules -o save prints the lines of iptables-save") {
   });
   const auto text = world.tell("");
   INFO(text);
-  CHECK_FALSE(has(text, "MISSING"));
   CHECK_FALSE(has(text, "OTHER"));
   CHECK(has(text, "-A KUBE-SERVICES -s 10.9.0.0/16 -j RETURN  # NOT OURS\n"));
   CHECK(text.find("NOT OURS") == text.rfind("NOT OURS"));
   CHECK(has(text, "  # KUBE-CLUSTER-IP: 2 elements\n"));
   CHECK(text.starts_with("IPv4 nat PREROUTING, policy ACCEPT\n"));
   CHECK(has(world.tell("OTHER -6"), "-A OTHER -j ACCEPT\n"));
+
+  world.daemon.terminate();
+  const auto bare = world.tell("");
+  INFO(bare);
+  CHECK(has(bare, "ipvsctl: rules of others are not marked: no ipvs-proxier answers on "));
+  CHECK(has(bare, "-A KUBE-SERVICES -s 10.9.0.0/16 -j RETURN\n"));
+  CHECK_FALSE(has(bare, "NOT OURS"));
+  CHECK_FALSE(has(bare, "status"));
 }
 
 TEST_CASE("kernel: ipvsctl rules has the counters of iptables-save after real traffic") {
@@ -82,7 +102,7 @@ TEST_CASE("kernel: ipvsctl rules has the counters of iptables-save after real tr
     for (int i = 0; i < 3; ++i)
       CHECK(answer(world.bed.cluster.client(), netlink::Protocol::tcp, address, 80)
                 .starts_with("local-1"));
-  world.bed.cluster.netns().inside([] {
+  world.bed.cluster.netns().inside([&] {
     for (const std::string family : {"4", "6"}) {
       const std::string program = family == "4" ? "iptables" : "ip6tables";
       // Until no other packet came in between.
@@ -93,32 +113,26 @@ TEST_CASE("kernel: ipvsctl rules has the counters of iptables-save after real tr
         told = told_rules("-o save --counters -" + family);
       }
       CHECK(told == before);
-      const auto document = nlohmann::json::parse(told_rules("KUBE-MARK-MASQ -o json -" + family));
+      const auto document =
+          nlohmann::json::parse(told_rules("KUBE-MARK-MASQ -o json -" + family, world.socket));
       CHECK(document["chains"][0]["rules"][0]["packets"] == 3);
     }
   });
 }
 
-TEST_CASE("kernel: ipvsctl rules names what is missing and marks what is not ours") {
+TEST_CASE("kernel: ipvsctl rules marks what is not ours") {
   const RulesWorld world;
   world.in_node(
-      "iptables -t nat -F KUBE-MARK-MASQ; ip6tables -t nat -D POSTROUTING -j KUBE-POSTROUTING"
-      " -m comment --comment 'kubernetes postrouting rules';"
-      " ip6tables -A KUBE-FORWARD -p tcp --sport 22 -j DROP;"
-      " iptables -D OUTPUT -j KUBE-IPVS-OUT-FILTER -m comment --comment"
-      " 'kubernetes ipvs access filter'; iptables -F KUBE-IPVS-OUT-FILTER;"
-      " iptables -X KUBE-IPVS-OUT-FILTER");
+      "iptables -t nat -F KUBE-MARK-MASQ; ip6tables -A KUBE-FORWARD -p tcp --sport 22 -j DROP;"
+      " ip6tables -t nat -A OUTPUT -p tcp -j KUBE-MARK-MASQ");
   const auto ipv4 = world.tell("-4");
   INFO(ipv4);
-  CHECK(has(ipv4, " -A KUBE-MARK-MASQ -j MARK --set-xmark 0x4000/0x4000  # MISSING\n"));
-  CHECK(has(ipv4, "IPv4 filter KUBE-IPVS-OUT-FILTER: MISSING\n"));
-  CHECK(has(ipv4, "-j KUBE-IPVS-OUT-FILTER  # MISSING\n"));
+  CHECK(has(ipv4, "IPv4 nat KUBE-MARK-MASQ\n\n"));
   CHECK_FALSE(has(ipv4, "NOT OURS"));
   const auto ipv6 = world.tell("--ipv6");
   INFO(ipv6);
-  CHECK(has(ipv6, "-j KUBE-POSTROUTING  # MISSING\n"));
-  CHECK(has(ipv6, "IPv6 nat KUBE-POSTROUTING: no rule leads here\n"));
   CHECK(has(ipv6, "-A KUBE-FORWARD -p tcp -m tcp --sport 22 -j DROP  # NOT OURS\n"));
+  CHECK(has(ipv6, "-A OUTPUT -p tcp -j KUBE-MARK-MASQ  # NOT OURS\n"));
   CHECK(has(world.tell("-6 -o save"), "# -A KUBE-FORWARD -p tcp -m tcp --sport 22 -j DROP\n"));
   CHECK(has(world.tell("KUBE-NOWHERE"), "there is no chain of the name KUBE-NOWHERE"));
   CHECK(world.tell("KUBE-NOWHERE").ends_with("status 1\n"));

@@ -23,6 +23,10 @@ constexpr TableKey kReadFilter{Family::ipv4, Table::filter};
 // A host whose rules are those of the parameters, with as many elements as 7 in each set of theirs.
 RuleReading reading_of(const RuleParameters& parameters, Family family = Family::ipv4) {
   RuleReading reading;
+  // What sets and rules tell is not among the daemon's settings.
+  reading.settings[family] = parameters;
+  reading.settings[family].non_empty.clear();
+  reading.settings[family].out_filter.clear();
   for (const auto& rules : rules_for(family, parameters))
     reading.tables[{family, rules.table}] = test::whole_table(rules);
   for (const auto id : kSetIds)
@@ -47,9 +51,8 @@ std::vector<std::string> rules_in(RuleState state, const RuleReading& reading) {
 
 bool is_quiet(const RuleReading& reading) {
   for (const auto& chain : review_rules(reading, {}))
-    if (chain.missing || std::any_of(chain.rules.begin(), chain.rules.end(), [](const auto& rule) {
-          return rule.state != RuleState::ours;
-        }))
+    if (std::any_of(chain.rules.begin(), chain.rules.end(),
+                    [](const auto& rule) { return rule.state != RuleState::ours; }))
       return false;
   return true;
 }
@@ -59,15 +62,13 @@ using Lines = std::vector<std::string>;
 TEST_CASE("rules: chains as a packet meets them, behind the built-in ones that lead there") {
   Lines names;
   for (const auto& chain : review_rules(reading_of(usual()), {}))
-    names.push_back(std::string(to_string(chain.table.table)) + " " + chain.name +
-                    (chain.reached || chain.policy ? "" : " unreached"));
+    names.push_back(std::string(to_string(chain.table.table)) + " " + chain.name);
   CHECK(names == Lines{"nat PREROUTING", "nat KUBE-SERVICES", "nat KUBE-MARK-MASQ",
                        "nat KUBE-NODE-PORT", "filter INPUT", "filter KUBE-IPVS-FILTER",
                        "filter KUBE-PROXY-FIREWALL", "filter KUBE-NODE-PORT", "filter FORWARD",
                        "filter KUBE-FORWARD", "nat OUTPUT", "filter OUTPUT",
                        "filter KUBE-IPVS-OUT-FILTER", "nat POSTROUTING", "nat KUBE-POSTROUTING",
-                       "filter KUBE-SOURCE-RANGES-FIREWALL unreached",
-                       "nat KUBE-LOAD-BALANCER unreached"});
+                       "filter KUBE-SOURCE-RANGES-FIREWALL", "nat KUBE-LOAD-BALANCER"});
 }
 
 TEST_CASE("rules: nothing is wrong with those of any options") {
@@ -96,62 +97,44 @@ TEST_CASE("rules: nothing is wrong with those of any options") {
     CHECK(is_quiet(reading_of(configuration.parameters, configuration.family)));
 }
 
-TEST_CASE("rules: what is missing, foreign or in another place") {
+TEST_CASE("rules: what is of others, in our chains and leading to them") {
   auto reading = reading_of(usual());
   auto& nat = reading.tables[kReadNat].chains;
   auto& services = nat["KUBE-SERVICES"];
-  SECTION("a rule is missing") {
-    services.pop_back();
-    CHECK(rules_in(RuleState::missing, reading) ==
-          Lines{"KUBE-SERVICES: -m set --match-set KUBE-CLUSTER-IP dst,dst -j ACCEPT"});
-    CHECK(rules_text(reading, {})
-              .find("         -            -  -A KUBE-SERVICES -m set "
-                    "--match-set KUBE-CLUSTER-IP dst,dst -j ACCEPT  # MISSING; "
-                    "KUBE-CLUSTER-IP: 7 elements\n") != std::string::npos);
+  services.insert(services.begin(), Rule{.target = Verdict::drop});
+  nat["KUBE-MARK-MASQ"].push_back({.target = ForeignTarget{"[match tcp 0]"}});
+  nat["OUTPUT"].push_back({.comment = "mine", .target = JumpTarget{"KUBE-POSTROUTING"}});
+  nat["OUTPUT"].push_back({.target = JumpTarget{"OTHER"}});
+  const Lines foreign{"KUBE-SERVICES: -j DROP", "KUBE-MARK-MASQ: [match tcp 0]",
+                      "OUTPUT: -m comment --comment mine -j KUBE-POSTROUTING"};
+  CHECK(rules_in(RuleState::foreign, reading) == foreign);
+  CHECK(rules_text(reading, {}).find("-A KUBE-SERVICES -j DROP  # NOT OURS\n") !=
+        std::string::npos);
+  // Without a daemon they are listed, and nothing is said of them.
+  reading.settings.clear();
+  CHECK(rules_in(RuleState::foreign, reading).empty());
+  CHECK(rules_in(RuleState::ours, reading).empty());
+  const auto text = rules_text(reading, {});
+  CHECK(text.find("-A KUBE-SERVICES -j DROP\n") != std::string::npos);
+  CHECK(text.find("NOT OURS") == std::string::npos);
+}
+
+TEST_CASE("rules: by the daemon's settings, whatever other rules there are") {
+  auto reading = reading_of(usual());
+  SECTION("another mark") {
+    reading.settings[Family::ipv4].masquerade_mark = 0x100;
+    CHECK(rules_text(reading, {.choice = {.chain = "KUBE-MARK-MASQ"}})
+              .ends_with(" -j MARK --set-xmark 0x4000/0x4000  # NOT OURS\n"));
   }
-  SECTION("one that the options decide is missing: which one it was is not known") {
-    std::erase_if(services, [](const Rule& rule) { return rule.source && rule.source->negated; });
-    CHECK(rules_in(RuleState::missing, reading).empty());
-    CHECK(rules_in(RuleState::missing_unsure, reading).size() == 1);
-    CHECK(rules_text(reading, {}).find("# MISSING, this one or another by the daemon's options") !=
-          std::string::npos);
+  SECTION("other sources of pods") {
+    reading.settings[Family::ipv4].detector = *IpPrefix::parse("10.245.0.0/16");
+    const auto foreign = rules_in(RuleState::foreign, reading);
+    REQUIRE(foreign.size() == 1);
+    CHECK(foreign[0].find("! -s 10.244.0.0/16") != std::string::npos);
   }
-  SECTION("a set has elements and no rule asks it") {
-    reading.sets["KUBE-EXTERNAL-IP"] = 1;
-    const auto missing = rules_in(RuleState::missing, reading);
-    CHECK(missing.size() == 3);
-    CHECK(rules_text(reading, {}).find("# MISSING; KUBE-EXTERNAL-IP: 1 element\n") !=
-          std::string::npos);
-  }
-  SECTION("rules of others, in our chains and leading to them") {
-    services.insert(services.begin(), Rule{.target = Verdict::drop});
-    nat["KUBE-MARK-MASQ"].push_back({.target = ForeignTarget{"[match tcp 0]"}});
-    nat["OUTPUT"].push_back({.comment = "mine", .target = JumpTarget{"KUBE-POSTROUTING"}});
-    nat["OUTPUT"].push_back({.target = JumpTarget{"OTHER"}});
-    CHECK(rules_in(RuleState::foreign, reading) ==
-          Lines{"KUBE-SERVICES: -j DROP", "KUBE-MARK-MASQ: [match tcp 0]",
-                "OUTPUT: -m comment --comment mine -j KUBE-POSTROUTING"});
-    CHECK(rules_in(RuleState::missing, reading).empty());
-    CHECK(rules_text(reading, {}).find("-A KUBE-SERVICES -j DROP  # NOT OURS\n") !=
-          std::string::npos);
-  }
-  SECTION("another order") {
-    auto& masquerading = nat["KUBE-POSTROUTING"];
-    std::rotate(masquerading.begin(), masquerading.begin() + 1, masquerading.end());
-    CHECK(rules_in(RuleState::misplaced, reading).size() == 1);
-    CHECK(rules_in(RuleState::missing, reading).empty());
-    CHECK(rules_in(RuleState::foreign, reading).empty());
-  }
-  SECTION("a jump and a chain") {
-    nat["PREROUTING"].clear();
-    reading.tables[kReadFilter].chains["OUTPUT"].clear();
-    reading.tables[kReadFilter].chains.erase("KUBE-IPVS-OUT-FILTER");
-    CHECK(rules_in(RuleState::missing, reading) ==
-          Lines{"PREROUTING: -m comment --comment \"kubernetes service portals\" -j KUBE-SERVICES",
-                "OUTPUT: -m comment --comment \"kubernetes ipvs access filter\" -j "
-                "KUBE-IPVS-OUT-FILTER"});
-    CHECK(rules_text(reading, {}).find("\nIPv4 filter KUBE-IPVS-OUT-FILTER: MISSING\n") !=
-          std::string::npos);
+  SECTION("a set without elements needs no rule") {
+    reading.sets["KUBE-CLUSTER-IP"] = 0;
+    CHECK(rules_in(RuleState::foreign, reading).size() == 2);
   }
 }
 
@@ -166,7 +149,6 @@ TEST_CASE("rules: counters stand before the rule that they are of") {
   const auto& chain = document["chains"][0];
   CHECK(chain["family"] == "IPv4");
   CHECK(chain["table"] == "nat");
-  CHECK(chain["missing"] == false);
   CHECK(chain["rules"][0]["packets"] == 12);
   CHECK(chain["rules"][0]["bytes"] == 720);
   CHECK(chain["rules"][0]["state"] == "ours");
@@ -181,20 +163,18 @@ TEST_CASE("rules: counters stand before the rule that they are of") {
 }
 
 TEST_CASE("rules: documents name the sets; yaml says the same") {
-  auto reading = reading_of(usual());
-  reading.tables[kReadNat].chains["KUBE-SERVICES"].pop_back();
+  const auto reading = reading_of(usual());
   const RuleStyle style{.choice = {.chain = "KUBE-SERVICES"}, .form = RuleForm::json};
   const auto rules = nlohmann::json::parse(rules_text(reading, style))["chains"][0]["rules"];
-  const auto& missing = rules.back();
-  CHECK(missing["state"] == "missing");
-  CHECK_FALSE(missing.contains("packets"));
-  CHECK(missing["sets"][0]["name"] == "KUBE-CLUSTER-IP");
-  CHECK(missing["sets"][0]["elementCount"] == 7);
+  const auto& last = rules.back();
+  CHECK(last["state"] == "ours");
+  CHECK(last["sets"][0]["name"] == "KUBE-CLUSTER-IP");
+  CHECK(last["sets"][0]["elementCount"] == 7);
   CHECK(rules_text(reading, {.choice = {.chain = "KUBE-SERVICES"}, .form = RuleForm::yaml})
             .starts_with("chains:\n"));
 }
 
-TEST_CASE("rules: save prints built-in chains first, what is missing not, the unknown as comment") {
+TEST_CASE("rules: save prints built-in chains first, the unknown as comment") {
   auto reading = reading_of(usual());
   auto& nat = reading.tables[kReadNat].chains;
   nat["KUBE-LOAD-BALANCER"].clear();

@@ -139,6 +139,12 @@ Result<cmd::Options> options_of_flags(const std::vector<std::string>& arguments)
   return options_of(arguments, cmd::host_name());
 }
 
+Result<std::optional<api::Node>> node_of_daemon(ControlClient& daemon) {
+  model::Changes objects;
+  if (auto read = read_pages(daemon, api::ObjectKind::node, objects); !read) return read.error();
+  return objects.node.value_or(std::nullopt);
+}
+
 Result<PlanInput> input_of_daemon(ControlClient& daemon) {
   auto options = options_of_daemon(daemon);
   if (!options) return options.error();

@@ -4,6 +4,7 @@
 // `ipvsctl plan` compare with the kernel: those of a running daemon, or those that a daemon with
 // given flags would have. Blocks. One thread.
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,9 @@ struct PlanInput {
 netlink::Result<cmd::Options> options_of_daemon(ControlClient& daemon);
 // Those of one with these flags; `malformed`: they are wrong.
 netlink::Result<cmd::Options> options_of_flags(const std::vector<std::string>& arguments);
+
+// The Node that it holds; nullopt: none.
+netlink::Result<std::optional<api::Node>> node_of_daemon(ControlClient& daemon);
 
 // From the daemon: its options and the objects that it holds.
 netlink::Result<PlanInput> input_of_daemon(ControlClient& daemon);

@@ -11,8 +11,6 @@
 #include <fmt/format.h>
 
 #include "cmd/ipvsctl/listing/set_listing.h"
-#include "cmd/ipvsctl/rules/nft_review.h"
-#include "cmd/ipvsctl/rules/nft_save.h"
 #include "ipset/rules/nft_text.h"
 #include "proxier/api/visible_text.h"
 
@@ -31,12 +29,6 @@ StateWords state_words(RuleState state) {
   switch (state) {
     case RuleState::ours:
       return {"ours", ""};
-    case RuleState::missing:
-      return {"missing", "MISSING"};
-    case RuleState::missing_unsure:
-      return {"missingUnsure", "MISSING, this one or another by the daemon's options"};
-    case RuleState::misplaced:
-      return {"misplaced", "NOT IN ITS PLACE, or twice"};
     case RuleState::foreign:
       return {"foreign", "NOT OURS"};
     case RuleState::leftover:
@@ -62,12 +54,29 @@ std::string rule_line(const ReviewedChain& chain, const ReviewedRule& rule) {
   return fmt::format("-A {} {}", chain.name, to_string(rule.rule, chain.table.family));
 }
 
-// --- text
-
-// An empty chain is missed by nobody.
-bool has_rules(const ReviewedChain& chain) {
-  return std::ranges::any_of(chain.rules, [](const auto& rule) { return is_there(rule.state); });
+std::string_view hook_text(netlink::NftHook hook) {
+  switch (hook) {
+    case netlink::NftHook::prerouting:
+      return "prerouting";
+    case netlink::NftHook::input:
+      return "input";
+    case netlink::NftHook::forward:
+      return "forward";
+    case netlink::NftHook::output:
+      return "output";
+    case netlink::NftHook::postrouting:
+      return "postrouting";
+  }
+  return "unknown";
 }
+
+// Where the kernel calls a chain, in the words of nft(8): "type filter hook input priority -5".
+std::string base_text(const netlink::NftBase& base) {
+  return fmt::format("type {} hook {} priority {}", api::visible(base.type), hook_text(base.hook),
+                     base.priority);
+}
+
+// --- text
 
 std::string title(const ReviewedChain& chain) {
   auto text = fmt::format("{} {} {}", to_string(chain.table.family), to_string(chain.table.table),
@@ -78,12 +87,7 @@ std::string title(const ReviewedChain& chain) {
     text +=
         fmt::format(": NOT CALLED AS IT SHOULD BE: {}, policy accept", base_text(*chain.wanted));
   if (chain.dormant) text += ": NOT CALLED, its table is dormant";
-  if (chain.missing)
-    text += ": MISSING";
-  else if (chain.foreign)
-    text += ": NOT OURS";
-  else if (!chain.policy && !chain.reached && has_rules(chain))
-    text += ": no rule leads here";
+  if (chain.foreign) text += ": NOT OURS";
   return text + "\n";
 }
 
@@ -100,9 +104,8 @@ std::string notes(const ReviewedRule& rule, const RuleReading& reading) {
   return text.empty() ? "" : "  # " + text;
 }
 
-// Of an existing rule. Each rule of iptables counts.
+// Each rule of iptables counts.
 std::optional<ipset::RuleCount> told_count(const ReviewedChain& chain, const ReviewedRule& rule) {
-  if (!is_there(rule.state)) return std::nullopt;
   if (is_nft(chain)) return rule.count;
   return rule.count.value_or(ipset::RuleCount{});
 }
@@ -205,11 +208,7 @@ void write_chain(api::DocumentWriter& out, const ReviewedChain& chain, const Rul
   out.member("family", to_string(chain.table.family));
   if (chain.foreign) out.member("foreign", true);
   if (chain.base) out.member("hook", base_text(*chain.base));
-  out.member("missing", chain.missing);
-  if (chain.policy)
-    out.member("policy", policy_text(chain));
-  else
-    out.member("reached", chain.reached);
+  if (chain.policy) out.member("policy", policy_text(chain));
   out.list("rules", chain.rules, [&](const ReviewedRule& rule) {
     out.object([&] { write_rule(out, chain, rule, reading); });
   });
@@ -253,7 +252,6 @@ std::string table_save(const std::vector<const ReviewedChain*>& chains, bool cou
     if (!chain->policy) text += fmt::format(":{} - [0:0]\n", api::visible(chain->name));
   for (const auto* chain : chains)
     for (const auto& rule : chain->rules) {
-      if (!is_there(rule.state)) continue;
       if (std::holds_alternative<ipset::ForeignTarget>(rule.rule.target)) text += "# ";
       const auto count = rule.count.value_or(ipset::RuleCount{});
       if (counters) text += fmt::format("[{}:{}] ", count.packets, count.bytes);
@@ -265,7 +263,7 @@ std::string table_save(const std::vector<const ReviewedChain*>& chains, bool cou
 std::string save_text(const std::vector<ReviewedChain>& chains, bool counters) {
   std::map<plan::TableKey, std::vector<const ReviewedChain*>> tables;
   for (const auto& chain : chains)
-    if (!chain.missing && !is_nft(chain)) tables[chain.table].push_back(&chain);
+    if (!is_nft(chain)) tables[chain.table].push_back(&chain);
   std::string text;
   for (auto& [key, list] : tables) {
     std::sort(list.begin(), list.end(), [](const auto* left, const auto* right) {
@@ -273,20 +271,6 @@ std::string save_text(const std::vector<ReviewedChain>& chains, bool counters) {
     });
     text += table_save(list, counters);
   }
-  return text;
-}
-
-std::string saved(const std::vector<ReviewedChain>& chains, const RuleReading& reading,
-                  const RuleStyle& style) {
-  const bool asks_nft = style.choice.table.value_or(Table::kube_ipvs) == Table::kube_ipvs;
-  if (reading.nft.empty() || !asks_nft) return save_text(chains, style.counters);
-  auto text = nft_save_text(reading, chains, style.choice);
-  // Two programs read the two filters.
-  for (const auto& chain : chains)
-    if (!is_nft(chain))
-      text += fmt::format("# {} {} {} is left over in iptables: --table {}\n",
-                          to_string(chain.table.family), to_string(chain.table.table),
-                          api::visible(chain.name), to_string(chain.table.table));
   return text;
 }
 
@@ -302,7 +286,7 @@ std::string rules_text(const RuleReading& reading, const RuleStyle& style) {
     case RuleForm::yaml:
       return chains_document(chains, reading, style.choice, SetFormat::yaml);
     case RuleForm::save:
-      return saved(chains, reading, style);
+      return save_text(chains, style.counters);
   }
   return "";
 }

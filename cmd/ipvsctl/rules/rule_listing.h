@@ -16,15 +16,15 @@ struct RuleStyle {
   RuleChoice choice;
   RuleForm form = RuleForm::text;
   bool counters = false;  // for RuleForm::save
+  std::string socket;     // the daemon's, for its settings
 };
 
-// Text: one paragraph for each chain and one line for each rule, with packets and bytes (but for
+// Text: one paragraph for each chain and one line for each rule, with packets and bytes (except in
 // chains of nf_tables without a counter), the rule, and after '#' remarks: the rule's state, and
 // its sets with their numbers of elements.
 //
 // RuleForm::save prints the iptables-save lines of our chains and of the jumps to them, by family
-// and table, or our tables of nf_tables as `nft -f` takes them (nft_save.h). A rule outside our
-// vocabulary (ipset/rules/rule_types.h) becomes a comment.
+// and table. A rule outside our vocabulary (ipset/rules/rule_types.h) becomes a comment.
 std::string rules_text(const RuleReading& reading, const RuleStyle& style);
 
 }  // namespace ipvsproxier::ctl

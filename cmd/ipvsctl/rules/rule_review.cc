@@ -4,28 +4,33 @@
 #include <array>
 #include <iterator>
 #include <set>
+#include <string_view>
 #include <utility>
 
-#include "cmd/ipvsctl/rules/chain_review.h"
-#include "cmd/ipvsctl/rules/nft_review.h"
-#include "cmd/ipvsctl/rules/wanted_rules.h"
+#include "cmd/ipvsctl/rules/catalogue.h"
+#include "ipset/nftables/nft_rule_table.h"
+#include "ipset/nftables/nft_set_elements.h"
+#include "ipset/nftables/rule_decoding.h"
 
 namespace ipvsproxier::ctl {
 
 using ipset::Rule;
 using ipset::Table;
-using ipset::WholeTable;
 using netlink::Family;
 
 namespace {
 
 struct Hook {
   Table table;
-  const char* chain;
+  std::string_view chain;
 };
 
 // In the order in which a packet meets them.
-constexpr std::array<Hook, 12> kHooks = {{
+constexpr std::array<Hook, 16> kHooks = {{
+    {Table::kube_ipvs, "prerouting"},
+    {Table::kube_ipvs, "input"},
+    {Table::kube_ipvs, "output"},
+    {Table::kube_ipvs, "postrouting"},
     {Table::mangle, "PREROUTING"},
     {Table::nat, "PREROUTING"},
     {Table::mangle, "INPUT"},
@@ -40,47 +45,30 @@ constexpr std::array<Hook, 12> kHooks = {{
     {Table::nat, "POSTROUTING"},
 }};
 
-bool has_ours(const WholeTable& table, const WantedRules& expected) {
-  for (const auto& [name, rules] : table.chains) {
-    if (expected.chains.contains(name)) return true;
-    for (const auto& rule : rules)
-      if (expected.chains.contains(target_chain(rule))) return true;
-  }
-  return false;
-}
-
-bool is_reached(const WholeTable& table, const std::string& chain) {
-  return std::any_of(table.chains.begin(), table.chains.end(), [&](const auto& from) {
-    return std::any_of(from.second.begin(), from.second.end(),
-                       [&](const Rule& rule) { return target_chain(rule) == chain; });
-  });
+// The chain to which a rule jumps; "" for others.
+std::string target_chain(const Rule& rule) {
+  const auto* jump = std::get_if<ipset::JumpTarget>(&rule.target);
+  return jump == nullptr ? "" : jump->chain;
 }
 
 class FamilyReview {
  public:
   FamilyReview(const RuleReading& reading, Family family, const RuleChoice& choice)
-      : choice_(choice) {
-    const auto nearest = nearest_rules(reading, ipset::PacketFilter::iptables, family);
-    for (const auto table : {Table::filter, Table::nat, Table::mangle}) {
-      const auto* read = table_of(reading, {family, table});
-      if (read == nullptr || (choice.table && choice.table != table)) continue;
-      auto expected = wanted_in(nearest, table);
-      if (!has_ours(*read, expected)) expected = {};
-      tables_.emplace(table, Reviewed{{family, table}, *read, std::move(expected), {}});
-    }
+      : reading_(reading), choice_(choice) {
+    for (const auto& [key, table] : reading.tables)
+      if (key.family == family && key.table != Table::raw &&
+          choice.table.value_or(key.table) == key.table)
+        tables_.emplace(key.table, Reviewed{key, table, catalogue_of(reading, key), {}});
   }
 
   std::vector<ReviewedChain> all() {
-    for (const auto& [table, chain] : kHooks) {
-      const auto found = tables_.find(table);
-      if (found != tables_.end()) add_hook(found->second, chain);
-    }
-    for (auto& [key, table] : tables_) {
-      // First the chains from which others are reached.
-      for (const auto& [name, rules] : table.expected.chains)
-        if (!is_reached(table.read, name)) add_ours(table, name);
-      for (const auto& [name, rules] : table.expected.chains) add_ours(table, name);
-      if (!choice_.chain.empty()) add_other(table);
+    for (const bool nft : {true, false}) {
+      for (const auto& [table, chain] : kHooks)
+        if (const auto found = tables_.find(table);
+            found != tables_.end() && found->second.is_nft() == nft)
+          add_chain(found->second, std::string(chain));
+      for (auto& [key, table] : tables_)
+        if (table.is_nft() == nft) add_rest(table);
     }
     return std::move(result_);
   }
@@ -88,95 +76,98 @@ class FamilyReview {
  private:
   struct Reviewed {
     plan::TableKey key;
-    const WholeTable& read;
-    WantedRules expected;
+    const ipset::WholeTable& read;
+    Catalogue catalogue;
     std::set<std::string> added;
+
+    bool is_nft() const { return key.table == Table::kube_ipvs; }
+    bool is_ours(const std::string& chain) const { return catalogue.chains.contains(chain); }
   };
 
-  bool wanted(const std::string& chain) const {
-    return choice_.chain.empty() || choice_.chain == chain;
-  }
-
-  void add(Reviewed& table, ReviewedChain chain) {
-    table.added.insert(chain.name);
-    if (wanted(chain.name)) result_.push_back(std::move(chain));
-  }
-
-  void add_hook(Reviewed& table, const std::string& name) {
+  // The chain if it is there, and those of ours to which its rules jump.
+  void add_chain(Reviewed& table, const std::string& name) {
+    const auto found = table.read.chains.find(name);
+    if (found == table.read.chains.end() || !table.added.insert(name).second) return;
+    const bool whole = table.is_ours(name) || table.is_nft() || choice_.chain == name;
     ReviewedChain chain{.table = table.key, .name = name};
     const auto policy = table.read.policies.find(name);
-    if (policy == table.read.policies.end()) return;
-    chain.policy = policy->second;
-    const bool named = choice_.chain == name;
-    chain.rules = ChainReview(table.read, table.expected, name).jumps(table.expected, named);
-    if (chain.rules.empty() && !named) return;
-    add(table, std::move(chain));
-    add_targets(table, name);
+    if (policy != table.read.policies.end()) chain.policy = policy->second;
+    if (table.is_nft()) describe(chain, table.is_ours(name));
+    const auto counts = table.read.counts.find(name);
+    for (std::size_t i = 0; i < found->second.size(); ++i) {
+      const auto& rule = found->second[i];
+      const bool counted = counts != table.read.counts.end() && i < counts->second.size();
+      if (whole || table.is_ours(target_chain(rule)))
+        chain.rules.push_back(
+            {rule, counted ? counts->second[i] : std::nullopt, state_of(table, name, rule)});
+    }
+    const bool wanted =
+        choice_.chain.empty() ? whole || !chain.rules.empty() : choice_.chain == name;
+    if (wanted) result_.push_back(std::move(chain));
+    for (const auto& rule : found->second)
+      if (const auto target = target_chain(rule); table.is_ours(target)) add_chain(table, target);
   }
 
-  void add_targets(Reviewed& table, const std::string& name) {
-    for (const auto& rule : rules_of(table.read.chains, name))
-      if (const auto target = target_chain(rule); table.expected.chains.contains(target))
-        add_ours(table, target);
+  // Those of ours that are left; of nf_tables, or if it is named, that of another program as well.
+  void add_rest(Reviewed& table) {
+    for (const auto& [name, rules] : table.catalogue.chains) add_chain(table, name);
+    for (const auto& [name, rules] : table.read.chains)
+      if (table.is_nft() || choice_.chain == name) add_chain(table, name);
   }
 
-  void add_ours(Reviewed& table, const std::string& name) {
-    if (table.added.contains(name)) return;
-    ReviewedChain chain{.table = table.key,
-                        .name = name,
-                        .missing = !table.read.chains.contains(name),
-                        .reached = is_reached(table.read, name)};
-    ChainReview review(table.read, table.expected, name);
-    chain.rules = name == ipset::kUnorderedChain ? review.unordered() : review.ordered();
-    add(table, std::move(chain));
-    add_targets(table, name);
+  RuleState state_of(const Reviewed& table, const std::string& chain, const Rule& rule) const {
+    const bool ours = table.is_ours(chain);
+    if (!ours && table.is_nft()) return RuleState::foreign;
+    if (!ours && !table.is_ours(target_chain(rule))) return RuleState::not_judged;
+    if (!table.is_nft() && !reading_.nft.empty()) return RuleState::leftover;
+    if (!reading_.settings.contains(table.key.family)) return RuleState::not_judged;
+    const auto& all = ours ? table.catalogue.chains : table.catalogue.jumps;
+    const auto wanted = all.find(chain);
+    return wanted != all.end() && wanted->second.contains(rule) ? RuleState::ours
+                                                                : RuleState::foreign;
   }
 
-  // The named chain, if another program made it.
-  void add_other(Reviewed& table) {
-    const auto& name = choice_.chain;
-    if (table.added.contains(name) || !table.read.chains.contains(name)) return;
-    add(table,
-        {.table = table.key,
-         .name = name,
-         .rules = ChainReview(table.read, table.expected, name).all_in(RuleState::not_judged)});
+  // How the kernel calls a chain of nf_tables.
+  void describe(ReviewedChain& chain, bool ours) const {
+    const auto& contents = reading_.nft.at(chain.table.family);
+    chain.foreign = !ours;
+    chain.base = contents.chains.at(chain.name).base;
+    chain.dormant = chain.base && contents.flags.dormant;
+    if (chain.base)
+      chain.policy = chain.base->accepts ? ipset::Verdict::accept : ipset::Verdict::drop;
+    if (const auto wanted = ipset::base_of(chain.name); ours && wanted != chain.base)
+      chain.wanted = wanted;
   }
 
+  const RuleReading& reading_;
   const RuleChoice& choice_;
   std::map<Table, Reviewed> tables_;
   std::vector<ReviewedChain> result_;
 };
 
-// The tables of iptables while our rules are in nf_tables: what is there of our chains is too much.
-std::vector<ReviewedChain> left_over(std::vector<ReviewedChain> chains) {
-  std::erase_if(chains, [](const ReviewedChain& chain) { return chain.missing; });
-  for (auto& chain : chains) {
-    std::erase_if(chain.rules, [](const ReviewedRule& rule) { return !is_there(rule.state); });
-    for (auto& rule : chain.rules)
-      if (rule.state != RuleState::not_judged) rule.state = RuleState::leftover;
-  }
-  std::erase_if(chains,
-                [](const ReviewedChain& chain) { return chain.policy && chain.rules.empty(); });
-  return chains;
-}
-
 }  // namespace
 
-bool is_there(RuleState state) {
-  return state != RuleState::missing && state != RuleState::missing_unsure;
+void take_nft_table(RuleReading& reading, Family family, ipset::FilterContents contents) {
+  reading.tables[{family, Table::kube_ipvs}] = ipset::whole_table_of(contents, family);
+  for (const auto& [name, set] : contents.sets)
+    reading.sets[netlink::to_string(ipset::nft_table_of(family)) + " " + name] =
+        element_count(set, family);
+  reading.nft[family] = std::move(contents);
 }
 
 std::vector<ReviewedChain> review_rules(const RuleReading& reading, const RuleChoice& choice) {
   std::vector<ReviewedChain> result;
-  for (const auto family : netlink::kFamilies) {
-    if (choice.family && choice.family != family) continue;
-    if (choice.table.value_or(Table::kube_ipvs) == Table::kube_ipvs)
-      std::ranges::move(review_nft(reading, family, choice), std::back_inserter(result));
-    auto chains = FamilyReview(reading, family, choice).all();
-    if (!reading.nft.empty()) chains = left_over(std::move(chains));
-    std::ranges::move(chains, std::back_inserter(result));
-  }
+  for (const auto family : netlink::kFamilies)
+    if (choice.family.value_or(family) == family)
+      std::ranges::move(FamilyReview(reading, family, choice).all(), std::back_inserter(result));
   return result;
+}
+
+std::vector<ForeignSet> foreign_sets(const RuleReading& reading) {
+  std::vector<ForeignSet> foreign;
+  for (const auto& [family, contents] : reading.nft)
+    std::ranges::move(foreign_sets_of(contents, family), std::back_inserter(foreign));
+  return foreign;
 }
 
 }  // namespace ipvsproxier::ctl

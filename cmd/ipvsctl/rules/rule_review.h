@@ -1,21 +1,18 @@
 #pragma once
 
-// Compares the rules of this host with our catalogue (ipset/rules/rule_catalog.h, nft_catalog.h),
-// chain by chain in the order in which a packet meets them. Pure, any thread.
-//
-// The catalogue has parameters. Whether a set has elements is read. The options (mark, detection of
-// local traffic, masquerade-all, ping) are guessed: those with the fewest differences. The virtual
-// services that exclude this node are taken from the existing rules.
+// Marks the rules in our chains of the packet filter by the catalogue (catalogue.h). What is
+// missing is not told here, but by `ipvsctl diff`. Pure, any thread.
 
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
+#include "cmd/ipvsctl/listing/foreign_sets.h"
 #include "ipset/nftables/filter_table.h"
+#include "ipset/rules/rule_catalog.h"
 #include "ipset/rules/rule_types.h"
 #include "proxier/plan/actual_state.h"
 
@@ -27,8 +24,9 @@ struct RuleReading {
   // Our tables of nf_tables with everything in them. With one of them our rules are in nf_tables,
   // and what the tables of iptables have of ours is left over.
   std::map<netlink::Family, ipset::FilterContents> nft;
-  // Families in which kube-proxy's rules translate destinations: ours settle them later.
-  std::set<netlink::Family> translated;
+  // What the daemon's flags and its Node say of the rules. Without an entry of a family its rules
+  // are not judged.
+  std::map<netlink::Family, ipset::RuleParameters> settings;
 };
 
 // Adds our table of nf_tables, its rules and its sets.
@@ -44,41 +42,35 @@ struct RuleChoice {
 
 enum class RuleState : std::uint8_t {
   ours,
-  missing,
-  missing_unsure,  // missing; with other options another rule would stand there
-  misplaced,       // ours, but at the wrong position, or repeated
-  foreign,         // in or leading to a chain of ours, but not ours
-  leftover,        // in iptables while our rules are in nf_tables
-  not_judged,      // in a chain of another program
+  foreign,     // in or leading to a chain of ours, but not ours
+  leftover,    // in iptables while our rules are in nf_tables
+  not_judged,  // in a chain of another program, or the daemon's settings are not known
 };
-
-bool is_there(RuleState state);
 
 struct ReviewedRule {
   ipset::Rule rule;
-  std::optional<ipset::RuleCount> count;  // of an existing rule that counts
+  std::optional<ipset::RuleCount> count;  // if it counts
   RuleState state = RuleState::ours;
 };
 
 struct ReviewedChain {
   plan::TableKey table;
   std::string name;
-  std::optional<ipset::Verdict> policy;  // of a built-in chain
-  bool missing = false;
+  std::optional<ipset::Verdict> policy;    // of a built-in chain
   bool foreign = false;                    // in our table of nf_tables, and not ours
   std::optional<netlink::NftBase> base;    // of a chain of nf_tables that the kernel calls
   std::optional<netlink::NftBase> wanted;  // how the kernel should call it, if it does not
   bool dormant = false;                    // the kernel does not call it: its table is dormant
-  bool reached = true;                     // an existing rule leads to it
   std::vector<ReviewedRule> rules;
 };
 
-// With nf_tables first that table: each chain that the kernel calls in the order in which a packet
-// meets them, after it those to which its rules and maps lead; at the end those of others.
-//
-// With iptables: each built-in chain that leads to our chains, with these jumps; after it these
-// chains, each once, where a packet first meets them; at the end the unreached ones. A table
-// without anything of ours has no chains.
+// In the order in which a packet meets them: first our table of nf_tables, then iptables. Each
+// chain that the kernel calls, of iptables with the rules alone that lead to ours, is followed by
+// those of ours to which its rules jump; at the end are the others of ours, and in our table of
+// nf_tables those of other programs.
 std::vector<ReviewedChain> review_rules(const RuleReading& reading, const RuleChoice& choice);
+
+// Sets of others in our tables: IPv4 first, by name.
+std::vector<ForeignSet> foreign_sets(const RuleReading& reading);
 
 }  // namespace ipvsproxier::ctl
