@@ -22,7 +22,7 @@
 #include "cmd/node_check.h"
 #include "cmd/packet_filter_facts.h"
 #include "cmd/settings.h"
-#include "ipset/nft/nft_tables.h"
+#include "ipset/nft/nft_leftovers.h"
 #include "ipset/rules/rule_iptc.h"
 #include "ipset/rules/xtables_lock.h"
 #include "netlink/ipvs/ipvs_reader_kernel.h"

@@ -14,7 +14,7 @@
 #include "cmd/host_families.h"
 #include "cmd/packet_filter_facts.h"
 #include "cmd/settings.h"
-#include "ipset/nft/nft_tables.h"
+#include "ipset/nft/nft_leftovers.h"
 #include "ipset/nftables/filter_kernel.h"
 #include "ipset/nftables/flow_table.h"
 #include "ipset/nftables/nft_rule_table.h"
@@ -328,22 +328,12 @@ netlink::Result<KernelTables> open_tables_to_read(const Options& options, spdlog
   return tables;
 }
 
-netlink::Result<ipset::RemovedNft> loaded_nft_leftovers(netlink::Family family) {
-  const auto there = netlink::kernel_has_module("nf_tables");
-  if (!there) return there.error();
-  if (!*there) return ipset::RemovedNft{};
-  return ipset::find_nft_leftovers(family);
-}
-
-netlink::Result<bool> kube_proxy_translates(netlink::Family family) {
+netlink::Result<bool> kube_proxy_translates(ipset::FilterTable& nftables, netlink::Family family) {
   ipset::IptcRuleTable iptables(ipset::IptcSettings{.dry_run = true});
   const auto chains = iptables.remove(ipset::translation_chains(family));
   if (!chains) return chains.error();
   if (chains->chains > 0 || !chains->in_use.empty()) return true;
-  const auto there = netlink::kernel_has_module("nf_tables");
-  if (!there) return there.error();
-  if (!*there) return false;
-  return ipset::nft_translates(family);
+  return ipset::nft_translates(nftables, family);
 }
 
 sync::ReconcilerSettings host_reconciler_settings(const Options& options,
@@ -355,14 +345,16 @@ sync::ReconcilerSettings host_reconciler_settings(const Options& options,
   const auto cpus = static_cast<unsigned>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
   auto settings = reconciler_settings(options, supported.families, cpus);
   settings.options.packet_filter = tables.packet_filter;
-  settings.remove_nft_leftovers =
-      [kube_router = settings.options.differences.take_over_kube_router](netlink::Family family) {
-        return ipset::take_over_nft_leftovers(family, kube_router);
-      };
-  if (tables.packet_filter == PacketFilter::nftables)
-    settings.find_translation = kube_proxy_translates;
   settings.find_untracked_ports = untracked_ports;
   if (auto* const nftables = tables.nftables.get()) {
+    const bool kube_router = settings.options.differences.take_over_kube_router;
+    settings.remove_nft_leftovers = [nftables, kube_router](netlink::Family family) {
+      return ipset::take_over_nft_leftovers(*nftables, family, kube_router);
+    };
+    if (tables.packet_filter == PacketFilter::nftables)
+      settings.find_translation = [nftables](netlink::Family family) {
+        return kube_proxy_translates(*nftables, family);
+      };
     settings.find_flow_rules = [nftables] { return nftables->list_flow_rules(); };
     settings.flow_table.remove = [nftables](netlink::Family family) {
       return ipset::remove_flow_table(*nftables, family);

@@ -78,13 +78,9 @@ netlink::Result<ProgrammedFilter> open_programmed_filter();
 // error: nf_tables does not answer, or is asked for and cannot be used.
 netlink::Result<KernelTables> open_tables_to_read(const Options& options, spdlog::logger& logger);
 
-// Whether rules of kube-proxy's iptables or nftables mode translate destinations: in the legacy
-// tables, or in nf_tables if that is there. Loads nothing, writes nothing.
-netlink::Result<bool> kube_proxy_translates(netlink::Family family);
-
-// What a start would remove of kube-proxy's leftovers in nf_tables (nft_tables.h). None if the
-// kernel does not have nf_tables now; loads nothing.
-netlink::Result<ipset::RemovedNft> loaded_nft_leftovers(netlink::Family family);
+// Whether rules of kube-proxy's iptables or nftables mode translate destinations, in the legacy
+// tables or in nf_tables. Loads nothing, writes nothing.
+netlink::Result<bool> kube_proxy_translates(ipset::FilterTable& nftables, netlink::Family family);
 
 // The settings for this machine; logs what the machine lacks.
 sync::ReconcilerSettings host_reconciler_settings(const Options& options,

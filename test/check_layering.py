@@ -74,7 +74,7 @@ PURE_HEADER = re.compile(r"(netlink/(ip_address|result|containers/\w+|(ipvs|link
                          r"ipset/(nft/untracked_types|rules/(address_search|localhost_rules|rule_types|rule_catalog|packet_filter)|sets/(set_types|set_catalog|element_set)))\.h$")
 
 # Abstract tables; any other header of these names is an implementation that only cmd may name.
-CONCRETE = re.compile(r"^(netlink/\w+/\w+_kernel|ipset/(sets/set_libipset|rules/rule_iptc|nft/nft_tables|nftables/nft_(rule|set)_table|"
+CONCRETE = re.compile(r"^(netlink/\w+/\w+_kernel|ipset/(sets/set_libipset|rules/rule_iptc|nftables/nft_(rule|set)_table|"
                       r"\w+/\w+_kernel)|proxier/access/curl_transport)\.h$")
 
 # Library header -> files that may include it.
@@ -83,7 +83,6 @@ LIBRARIES = [
      r"netlink/(\w+/)?\w+\.cc|netlink/nl_\w+\.h|ipset/\w+/\w+\.cc"),
     (r"linux/netfilter/(nfnetlink(_conntrack)?|nf_tables(_compat)?)\.h", r"(netlink|ipset)/\w+/\w+\.cc"),
     (r"libipset/|libiptc/|linux/netfilter(?!/(nfnetlink(_conntrack)?|nf_tables(_compat)?)\.h)", r"ipset/\w+/\w+\.cc"),
-    (r"nftables/", r"ipset/nft/nft_tables\.cc"),
     (r"curl/", r"proxier/access/http_transfer\.(h|cc)|proxier/loop/main_loop\.cc|"
                r"cmd/ipvsctl/control_client\.cc"),
     (r"nlohmann/", r"proxier/api/(document_writer\.cc|(yaml|yaml_scalar|json_builder)\.h)"),
@@ -192,9 +191,7 @@ SELF_TEST = [
     ("ipset/a.cc", '"netlink/ipvs/ipvs_table.h"', "addresses, results and descriptors only"),
     ("ipset/sets/a.h", "<libipset/session.h>", "does not belong here"),
     ("ipset/sets/a.cc", "<libipset/session.h>", ""),
-    ("ipset/nft/nft_tables.cc", "<nftables/libnftables.h>", ""),
-    ("ipset/a.cc", "<nftables/libnftables.h>", "does not belong here"),
-    ("proxier/sync/a.cc", '"ipset/nft/nft_tables.h"', "only cmd names a concrete table"),
+    ("proxier/sync/a.cc", '"ipset/nftables/nft_rule_table.h"', "only cmd names a concrete table"),
     ("ipset/a.cc", '"proxier/api/names.h"', "ipset must not know proxier/api"),
     ("proxier/api/a.cc", '"netlink/ip_address.h"', ""),
     ("proxier/api/a.cc", '"netlink/ipvs/ipvs_table.h"', "only the values of netlink"),

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "ipset/nft/nft_leftovers.h"
 #include "ipset/nftables/flow_table.h"
 #include "ipset/rules/removal_catalog.h"
 #include "ipset/sets/set_catalog.h"
@@ -163,9 +164,9 @@ void remove_rules(ipset::RuleTable& rules, bool kube_router, CleanupReport& repo
     }
 }
 
-void remove_nft(const sync::RemoveNftLeftovers& remove, CleanupReport& report) {
+void remove_nft(ipset::FilterTable& nftables, bool kube_router, CleanupReport& report) {
   for (const auto family : netlink::kFamilies) {
-    const auto gone = remove(family);
+    const auto gone = ipset::remove_nft_leftovers(nftables, family, kube_router);
     if (!gone) {
       report.failures.push_back({"remove what kube-proxy left in nf_tables", gone.error()});
       continue;
@@ -280,7 +281,7 @@ CleanupReport clean_up(const CleanupTables& tables, const CleanupScope& scope) {
   if (tables.rules != nullptr) remove_rules(*tables.rules, scope.kube_router, report);
   if (tables.nft_rules != nullptr) remove_our_nft_table(*tables.nft_rules, report);
   if (tables.nftables != nullptr) remove_flow_tables(*tables.nftables, report);
-  if (tables.remove_nft_leftovers) remove_nft(tables.remove_nft_leftovers, report);
+  if (tables.nftables != nullptr) remove_nft(*tables.nftables, scope.kube_router, report);
   // After the rules: those would let packets to localhost out by other links.
   if (tables.links != nullptr) remove_loop(*tables.links, report);
   // After the rules: a set that a rule uses cannot be destroyed.

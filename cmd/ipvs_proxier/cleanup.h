@@ -28,7 +28,6 @@ struct CleanupTables {
   ipset::RuleTable* nft_rules = nullptr;  // of our table of nf_tables, if it is there
   ipset::SetTable* nft_sets = nullptr;
   ipset::FilterTable* nftables = nullptr;
-  sync::RemoveNftLeftovers remove_nft_leftovers;
 };
 
 struct CleanupReport {

@@ -17,7 +17,6 @@
 #include "cmd/node_check.h"
 #include "cmd/options.h"
 #include "cmd/settings.h"
-#include "ipset/nft/nft_tables.h"
 #include "ipset/nftables/nft_rule_table.h"
 #include "ipset/nftables/nft_set_table.h"
 #include "proxier/api/visible_text.h"
@@ -112,12 +111,7 @@ int clean_kernel(const Options& options, spdlog::logger& logger) {
                           .rules = tables.rules.get(),
                           .nft_rules = nft_rules ? &*nft_rules : nullptr,
                           .nft_sets = nft_sets ? &*nft_sets : nullptr,
-                          .nftables = programmed ? programmed->nftables.get() : nullptr,
-                          .remove_nft_leftovers =
-                              [&](netlink::Family family) {
-                                return ipset::remove_nft_leftovers(
-                                    family, options.differences.take_over_kube_router);
-                              }},
+                          .nftables = programmed ? programmed->nftables.get() : nullptr},
                          {.excluded = config::exclude_prefixes(options.config),
                           .all_services = !options.differences.keep_foreign_services,
                           .kube_router = options.differences.take_over_kube_router});

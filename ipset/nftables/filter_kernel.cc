@@ -27,6 +27,7 @@ constexpr int kReadAttempts = 5;
 constexpr std::size_t kPartElements = 4096;
 // The notification of a transaction that has a generation is under way.
 constexpr int kNotificationMs = 200;
+constexpr auto kAnyNumber = std::numeric_limits<std::size_t>::max();
 
 bool is_absent(const Error& error) {
   return error.kind == ErrorKind::missing;
@@ -147,9 +148,9 @@ Status KernelFilterTable::end_reading(Reading reading) {
   }
 }
 
-// The chains with their rules, and the sets without elements.
+// The chains with their rules, and the sets without elements. An empty `keep` takes all rules.
 Status KernelFilterTable::read_frame(const NftTableKey& table, std::size_t most_rules,
-                                     FilterContents& contents) {
+                                     const KeepRule& keep, FilterContents& contents) {
   contents = {};
   std::size_t rules = 0;
   auto chains = dump(encode_list_nft_chains(table), [&](ByteView payload) -> Status {
@@ -173,8 +174,9 @@ Status KernelFilterTable::read_frame(const NftTableKey& table, std::size_t most_
     if (++rules > most_rules) return too_many_rules(most_rules);
     auto rule = decode_nft_rule(payload);
     if (!rule) return rule.error();
-    auto& chain = contents.chains[rule->rule.chain];
-    chain.rules.push_back({rule->handle, std::move(rule->rule.expressions)});
+    FilterRule read{rule->handle, std::move(rule->rule.expressions)};
+    if (!keep || keep(rule->rule.chain, read))
+      contents.chains[rule->rule.chain].rules.push_back(std::move(read));
     return {};
   });
 }
@@ -194,11 +196,22 @@ Result<std::vector<NftTableKey>> KernelFilterTable::list_tables() {
 }
 
 Result<std::optional<FilterContents>> KernelFilterTable::list_frame(const NftTableKey& table) {
-  return list_small_frame(table, std::numeric_limits<std::size_t>::max());
+  return list_frame_of(table, kAnyNumber, {});
 }
 
 Result<std::optional<FilterContents>> KernelFilterTable::list_small_frame(const NftTableKey& table,
                                                                           std::size_t most_rules) {
+  return list_frame_of(table, most_rules, {});
+}
+
+Result<std::optional<FilterContents>> KernelFilterTable::list_chains(const NftTableKey& table,
+                                                                     const KeepRule& keep) {
+  return list_frame_of(table, kAnyNumber, keep);
+}
+
+Result<std::optional<FilterContents>> KernelFilterTable::list_frame_of(const NftTableKey& table,
+                                                                       std::size_t most_rules,
+                                                                       const KeepRule& keep) {
   listing_.reset();
   FilterContents contents;
   const auto read = [&]() -> Status {
@@ -208,7 +221,7 @@ Result<std::optional<FilterContents>> KernelFilterTable::list_small_frame(const 
     if (!answer) return answer.error();
     const auto flags = decode_nft_table_flags(*answer);
     if (!flags) return flags.error();
-    if (auto frame = read_frame(table, most_rules, contents); !frame) return frame;
+    if (auto frame = read_frame(table, most_rules, keep, contents); !frame) return frame;
     contents.flags = *flags;
     return end_reading(*std::move(reading));
   };

@@ -38,6 +38,8 @@ class KernelFilterTable final : public FilterTable {
       const netlink::NftTableKey& table) override;
   netlink::Result<std::optional<FilterContents>> list_small_frame(const netlink::NftTableKey& table,
                                                                   std::size_t most_rules) override;
+  netlink::Result<std::optional<FilterContents>> list_chains(const netlink::NftTableKey& table,
+                                                             const KeepRule& keep) override;
   netlink::Result<std::optional<netlink::NftSetSpec>> find_set(const netlink::NftTableKey& table,
                                                                const std::string& set) override;
   netlink::Result<std::optional<netlink::NftExpectation>> find_expectation(
@@ -73,7 +75,10 @@ class KernelFilterTable final : public FilterTable {
   netlink::Result<Reading> begin_reading(const netlink::NftTableKey& table);
   netlink::Status end_reading(Reading reading);
   netlink::Status read_frame(const netlink::NftTableKey& table, std::size_t most_rules,
-                             FilterContents& contents);
+                             const KeepRule& keep, FilterContents& contents);
+  netlink::Result<std::optional<FilterContents>> list_frame_of(const netlink::NftTableKey& table,
+                                                               std::size_t most_rules,
+                                                               const KeepRule& keep);
   netlink::Status dump(const netlink::Bytes& request,
                        const std::function<netlink::Status(netlink::ByteView)>& each);
   netlink::Result<ElementsPart> read_part();

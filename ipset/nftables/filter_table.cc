@@ -60,6 +60,16 @@ Result<std::optional<FilterContents>> FilterTable::list_small_frame(const NftTab
   return frame;
 }
 
+Result<std::optional<FilterContents>> FilterTable::list_chains(const NftTableKey& table,
+                                                               const KeepRule& keep) {
+  auto frame = list_frame(table);
+  if (!frame || !*frame) return frame;
+  for (auto& chain : (*frame)->chains)
+    std::erase_if(chain.second.rules,
+                  [&](const FilterRule& rule) { return !keep(chain.first, rule); });
+  return frame;
+}
+
 Result<std::optional<std::vector<NftElement>>> FilterTable::list_elements(const NftTableKey& table,
                                                                           const std::string& set) {
   auto listed = all_elements(*this, table, set);

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -74,6 +75,11 @@ class FilterTable {
   // rules than that.
   virtual netlink::Result<std::optional<FilterContents>> list_small_frame(
       const netlink::NftTableKey& table, std::size_t most_rules);
+
+  // The same of a table of others, with those rules alone that `keep` takes.
+  using KeepRule = std::function<bool(const std::string& chain, const FilterRule& rule)>;
+  virtual netlink::Result<std::optional<FilterContents>> list_chains(
+      const netlink::NftTableKey& table, const KeepRule& keep);
 
   // How a set was made; nullopt if the table has none of this name. One request.
   virtual netlink::Result<std::optional<netlink::NftSetSpec>> find_set(

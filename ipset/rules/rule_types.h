@@ -433,8 +433,8 @@ struct RemovedNft {
   bool table = false;      // the table of nftables mode
   std::size_t jumps = 0;   // from built-in chains of iptables-nft's tables
   std::size_t chains = 0;  // in those tables
-  std::vector<std::string>
-      held_back;                    // "ip filter KUBE-FORWARD": chains that stay, see nft_tables.h
+  // "ip filter KUBE-FORWARD": chains that stay, see nft_leftovers.h
+  std::vector<std::string> held_back;
   std::vector<std::string> in_use;  // "ip nat KUBE-MARK-MASQ": others lead to them, they stay
 
   friend bool operator==(const RemovedNft&, const RemovedNft&) = default;

@@ -32,7 +32,7 @@
 
 namespace ipvsproxier::sync {
 
-// Removes kube-proxy's leftovers in nf_tables of a family; see ipset/nft/nft_tables.h.
+// Removes kube-proxy's leftovers in nf_tables of a family; see ipset/nft/nft_leftovers.h.
 using RemoveNftLeftovers = std::function<netlink::Result<ipset::RemovedNft>(netlink::Family)>;
 
 // Whether rules of kube-proxy's iptables or nftables mode translate destinations in a family.

@@ -363,6 +363,23 @@ void check_filter_parts_contract() {
     CHECK((*frame)->chains.size() == 3);
     CHECK((*frame)->sets.at("services").spec == filter_services());
     CHECK((*frame)->sets.at("services").elements.empty());
+    const auto rules_of = [](const ipset::FilterContents& contents) {
+      std::size_t rules = 0;
+      for (const auto& [name, chain] : contents.chains) rules += chain.rules.size();
+      return rules;
+    };
+    std::size_t seen = 0;
+    const auto none = [&](const auto& chain, const ipset::FilterRule& rule) {
+      seen += (*frame)->chains.contains(chain) && rule.handle != 0 ? 1 : 0;
+      return false;
+    };
+    const auto chains = table.list_chains(kFilterTable, none);
+    REQUIRE(chains);
+    REQUIRE(chains->has_value());
+    CHECK((*chains)->chains.size() == 3);
+    CHECK(rules_of(**chains) == 0);
+    CHECK(seen == rules_of(**frame));
+    CHECK(seen > 0);
     const auto absent = table.list_frame({NftFamily::ip6, "none"});
     REQUIRE(absent);
     CHECK_FALSE(absent->has_value());

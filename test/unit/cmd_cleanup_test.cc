@@ -31,6 +31,10 @@ const netlink::VirtualServiceKey kForeign{ip("192.168.3.3"), Protocol::tcp, 80};
 const netlink::VirtualServiceKey kStray{ip("10.96.7.7"), Protocol::udp, 53};
 const netlink::VirtualServiceKey kByMark{.address = ip("0.0.0.0"), .fwmark = 7};
 
+// Of nf_tables: of kube-proxy's nftables mode, and one of the host.
+const netlink::NftTableKey kLeft{netlink::NftFamily::ip6, "kube-proxy"};
+const netlink::NftTableKey kHosts{netlink::NftFamily::ip, "filter"};
+
 void add_service(test::FakeIpvsTable& ipvs, const netlink::VirtualServiceKey& key) {
   const netlink::IpvsOp op = netlink::AddService{{.key = key, .scheduler = "rr"}};
   REQUIRE(ipvs.apply({&op, 1}).at(0));
@@ -39,10 +43,13 @@ void add_service(test::FakeIpvsTable& ipvs, const netlink::VirtualServiceKey& ke
 // A node with the Service of web_with() in both families' tables, and things of others.
 struct Node {
   FakeDaemon daemon{{.options = {.families = {Family::ipv4, Family::ipv6}}}};
-  std::vector<Family> nft_asked;
+  test::FakeNfTables nf_tables;
+  test::FakeFilterTable nftables{nf_tables, 1};
 
   Node() {
     REQUIRE(daemon.see(test::web_with({test::e1()})).settled);
+    for (const auto& table : {kLeft, kHosts})
+      REQUIRE(nf_tables.apply({{netlink::NftAddTable{table}}}));
     for (const auto& key : {kExcluded, kForeign, kStray, kByMark}) add_service(daemon.ipvs, key);
     const auto spec = ipset::set_spec(ipset::SetId::cluster_ip, Family::ipv4);
     for (const auto& key : {kExcluded, kStray}) {
@@ -63,16 +70,12 @@ struct Node {
   }
 
   CleanupReport clean() {
-    return clean_up(
-        {.ipvs = &daemon.ipvs,
-         .links = &daemon.links,
-         .sets = &daemon.sets,
-         .rules = &daemon.rules,
-         .remove_nft_leftovers = [&](Family family) -> netlink::Result<ipset::RemovedNft> {
-           nft_asked.push_back(family);
-           return ipset::RemovedNft{.table = nft_asked.size() == 1};
-         }},
-        {.excluded = {*netlink::IpPrefix::parse("192.0.2.0/24")}});
+    return clean_up({.ipvs = &daemon.ipvs,
+                     .links = &daemon.links,
+                     .sets = &daemon.sets,
+                     .rules = &daemon.rules,
+                     .nftables = &nftables},
+                    {.excluded = {*netlink::IpPrefix::parse("192.0.2.0/24")}});
   }
   std::size_t sets_left() {
     std::size_t count = 0;
@@ -140,7 +143,7 @@ TEST_CASE("cleanup: what fails does not stop the rest") {
   CHECK(to_string(report) ==
         "1 links, 0 local routes, 1 virtual services, 15 jumps, 16 chains, 35 sets, 1 nftables "
         "tables; 1 virtual services of other programs stay: 192.168.3.3:80/TCP");
-  CHECK(node.nft_asked == std::vector{Family::ipv4, Family::ipv6});
+  CHECK(node.nf_tables.tables() == std::vector{kHosts});
 
   daemon.clear_faults();
   daemon.sets.release("KUBE-CLUSTER-IP");
@@ -202,12 +205,9 @@ TEST_CASE("cleanup: what kube-router's service proxy left is removed, and the re
   daemon.rules.edit(Family::ipv4, Table::filter, "-A KUBE-ROUTER-SERVICES -j REJECT");
   daemon.rules.edit(Family::ipv4, Table::filter, "-A INPUT -j KUBE-ROUTER-SERVICES");
   const bool kube_router = GENERATE(true, false);
-  const auto report = clean_up({.ipvs = &daemon.ipvs,
-                                .links = &daemon.links,
-                                .sets = &daemon.sets,
-                                .rules = &daemon.rules,
-                                .remove_nft_leftovers = {}},
-                               {.excluded = {}, .kube_router = kube_router});
+  const auto report = clean_up(
+      {.ipvs = &daemon.ipvs, .links = &daemon.links, .sets = &daemon.sets, .rules = &daemon.rules},
+      {.excluded = {}, .kube_router = kube_router});
   CHECK(failures_of(report) == Lines{});
   CHECK(daemon.ipvs.contains(bound) != kube_router);
   CHECK(daemon.ipvs.contains(node_port));

@@ -9,6 +9,7 @@
 #include "cmd/kernel_tables.h"
 #include "cmd/log.h"
 #include "cmd/node_check.h"
+#include "ipset/nft/nft_leftovers.h"
 #include "ipset/rules/packet_filter.h"
 #include "ipset/rules/removal_catalog.h"
 #include "ipset/sets/set_catalog.h"
@@ -260,7 +261,7 @@ class Runner {
 
   void remove_nft_leftovers() {
     for (const auto family : netlink::kFamilies) {
-      const auto found = cmd::loaded_nft_leftovers(family);
+      const auto found = ipset::take_over_nft_leftovers(*tables_.nftables, family);
       if (!found) {
         fail({"what kube-proxy left in nf_tables", found.error(), family});
         continue;

@@ -2,9 +2,7 @@
 // no tables of these families. Without the privilege to make a namespace, or where this kernel has
 // no nf_tables either, nothing can be shown: exit status 77.
 
-#include "ipset/nft/nft_tables.h"
-
-#include <unistd.h>
+#include "ipset/nft/nft_leftovers.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -13,14 +11,9 @@
 
 #include <catch2/catch.hpp>
 
+#include "ipset/nftables/filter_kernel.h"
 #include "test/support/nft_namespace.h"
 #include "test/support/paths.h"
-
-// libnftables and the libxtables under it keep what they read of iptables-nft's rules.
-extern "C" const char* __lsan_default_suppressions();   // NOLINT(bugprone-reserved-identifier)
-extern "C" const char* __lsan_default_suppressions() {  // NOLINT(bugprone-reserved-identifier)
-  return "leak:libxtables.so\nleak:libnftables.so\n";
-}
 
 namespace ipvsproxier::ipset {
 namespace {
@@ -29,50 +22,21 @@ using netlink::Family;
 using test::enter_namespace;
 using test::nft;
 
-// What is written to standard error while this lives, also by libraries.
-class StandardError {
- public:
-  StandardError() : before_(::dup(STDERR_FILENO)), file_(std::tmpfile(), &std::fclose) {
-    std::fflush(stderr);
-    ::dup2(::fileno(file_.get()), STDERR_FILENO);
-  }
-  ~StandardError() {
-    std::fflush(stderr);
-    ::dup2(before_, STDERR_FILENO);
-    ::close(before_);
-  }
-  StandardError(const StandardError&) = delete;
-  StandardError& operator=(const StandardError&) = delete;
-  std::string text() const {
-    std::fflush(stderr);
-    std::rewind(file_.get());
-    std::string text;
-    for (int c = 0; (c = std::fgetc(file_.get())) != EOF;) text += static_cast<char>(c);
-    return text;
-  }
+std::unique_ptr<KernelFilterTable> nftables() {
+  auto opened = KernelFilterTable::open();
+  REQUIRE(opened);
+  return *std::move(opened);
+}
 
- private:
-  int before_;
-  std::unique_ptr<FILE, int (*)(FILE*)> file_;
-};
-
-// Without a word.
 RemovedNft removed(Family family) {
-  std::string said;
-  auto result = [&] {
-    const StandardError error;
-    auto gone = remove_nft_leftovers(family);
-    said = error.text();
-    return gone;
-  }();
-  CHECK(said == "");
+  auto result = remove_nft_leftovers(*nftables(), family);
   if (!result) FAIL(to_string(result.error()));
   return *result;
 }
 
 std::string shell(const std::string& command) {
   std::string text;
-  FILE* pipe = popen(("unset XTABLES_LIBDIR; " + command).c_str(), "r");
+  FILE* pipe = popen(command.c_str(), "r");
   REQUIRE(pipe != nullptr);
   for (int c = 0; (c = std::fgetc(pipe)) != EOF;) text += static_cast<char>(c);
   REQUIRE(pclose(pipe) == 0);
@@ -172,7 +136,7 @@ TEST_CASE("chains of iptables-nft to which an element of a map leads stay, empty
 TEST_CASE("kube-proxy translates destinations through its table, and through iptables-nft") {
   enter_namespace();
   const auto translates = [](Family family) {
-    const auto found = nft_translates(family);
+    const auto found = nft_translates(*nftables(), family);
     REQUIRE(found);
     return *found;
   };
@@ -203,7 +167,7 @@ TEST_CASE("chains of iptables-nft that accept what their table drops by policy a
         " -A KUBE-FORWARD -m mark --mark 0x4000/0x4000 -j ACCEPT; " + tool +
         " -I FORWARD -m comment --comment 'kubernetes forwarding rules' -j KUBE-FORWARD; " + tool +
         " -I INPUT -j KUBE-IPVS-FILTER; " + tool + " -I INPUT -j KUBE-NODE-PORT");
-  const auto taken = take_over_nft_leftovers(family);
+  const auto taken = take_over_nft_leftovers(*nftables(), family);
   REQUIRE(taken);
   CHECK(taken->held_back == std::vector<std::string>{name + " filter KUBE-FORWARD"});
   CHECK(taken->chains == 2);
@@ -212,6 +176,13 @@ TEST_CASE("chains of iptables-nft that accept what their table drops by policy a
         "*filter\n:INPUT ACCEPT\n:FORWARD DROP\n:OUTPUT ACCEPT\n:KUBE-FORWARD -\n"
         "-A FORWARD -m comment --comment \"kubernetes forwarding rules\" -j KUBE-FORWARD\n"
         "-A KUBE-FORWARD -m mark --mark 0x4000/0x4000 -j ACCEPT\nCOMMIT\n");
+  // A chain to which one that stays leads stays as well.
+  shell(tool + " -N KUBE-PROXY-FIREWALL; " + tool + " -A KUBE-FORWARD -j KUBE-PROXY-FIREWALL");
+  const auto again = take_over_nft_leftovers(*nftables(), family);
+  REQUIRE(again);
+  CHECK(again->in_use == std::vector<std::string>{name + " filter KUBE-PROXY-FIREWALL"});
+  CHECK(again->chains == 0);
+  shell(tool + " -F KUBE-FORWARD; " + tool + " -X KUBE-PROXY-FIREWALL");
   // To hand a node back is another thing.
   CHECK(removed(family) == RemovedNft{.jumps = 1, .chains = 1});
 }
