@@ -30,10 +30,10 @@ LINES = [
 
 
 def in_bash(folder, line):
-    """The candidates: what COMPREPLY holds, or what bash then does by itself, the file names."""
+    """The candidates: what COMPREPLY holds; if that is nothing, what bash then offers by itself, the file names."""
     script = """
 eval "$(ipvsctl completion bash)"
-compopt() { [ "$*" = "-o default" ] && echo files; }
+[[ $(complete -p ipvsctl) == *'-o default'* ]] || exit
 COMP_LINE=$1 COMP_POINT=${#1}
 _ipvsctl
 current=${1##* }
@@ -41,7 +41,7 @@ for one in "${COMPREPLY[@]}"; do printf '%s\\n' "${current%"${current##*[:=]}"}$
 """
     found = subprocess.run(["bash", "--norc", "-c", script, "bash", line], capture_output=True,
                            text=True, check=True).stdout.splitlines()
-    if found != ["files"]:
+    if found:
         return found
     prefix = line.rsplit(" ", 1)[1]
     return [str(path) for path in folder.iterdir() if str(path).startswith(prefix)]

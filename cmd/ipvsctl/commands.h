@@ -88,8 +88,7 @@ struct TopOptions {
 };
 
 // On a terminal an interactive screen, otherwise one table after another; until the view ends, the
-// tables are printed or a failure. A signal that ended the screen then ends the process in the
-// usual way.
+// tables are printed or a failure.
 netlink::Status run_top(const TopOptions& options, const TextSink& sink);
 
 // --- connections: IPVS connections with the cluster's names

@@ -3,296 +3,133 @@
 #include <net/if.h>
 
 #include <algorithm>
-#include <cstddef>
-#include <iterator>
-#include <memory>
 #include <set>
 
 #include <CLI/CLI.hpp>
 
-#include "cmd/command_line.h"
 #include "cmd/ipvsctl/names/daemon_names.h"
 #include "cmd/kernel_tables.h"
-#include "ipset/rules/packet_filter.h"
-#include "ipset/sets/set_catalog.h"
 
 namespace ipvsproxier::ctl {
-
 namespace {
-
-using Candidates = std::vector<Completion>;
-
-constexpr auto kBash = R"sh(# ipvsctl's completion for bash: eval "$(ipvsctl completion bash)"
-_ipvsctl() {
-  # Not COMP_WORDS: bash cuts addresses and --flag=value there. It replaces what is behind the cut.
-  local line=${COMP_LINE:0:COMP_POINT} words current kept candidate
-  read -ra words <<<"$line"
-  [[ $line == *[[:space:]] ]] && words+=("")
-  current=${words[${#words[@]} - 1]}
-  kept=${current%"${current##*[:=]}"}
-  COMPREPLY=()
-  while IFS=$'\t' read -r candidate _; do
-    if [ "$candidate" = :files ]; then
-      compopt -o default
-    else
-      COMPREPLY+=("${candidate#"$kept"}")
-    fi
-  done < <("${words[0]}" complete -- "${words[@]:1}" 2>/dev/null)
-}
-complete -F _ipvsctl ipvsctl
+constexpr std::string_view kBash = R"sh(# eval "$(ipvsctl completion bash)"
+_ipvsctl() {  # not by COMP_WORDS: bash cuts words at : and =, and replaces what follows the cut
+  local words line=${COMP_LINE:0:COMP_POINT}
+  local current=${line##*[[:space:]]}
+  local kept=${current%"${current##*[:=]}"}
+  read -ra words <<<"${line%"$current"}"
+  mapfile -t COMPREPLY < <("${words[0]}" complete -- "${words[@]:1}" "$current" | cut -f 1)
+  COMPREPLY=("${COMPREPLY[@]#"$kept"}")
+} 2>/dev/null
+complete -o default -F _ipvsctl ipvsctl
 )sh";
-
-constexpr auto kZsh = R"sh(#compdef ipvsctl
-# ipvsctl's completion for zsh: source <(ipvsctl completion zsh), behind compinit
+constexpr std::string_view kZsh = R"sh(#compdef ipvsctl
+# source <(ipvsctl completion zsh), after compinit
 _ipvsctl() {
   local -a candidates
-  local line
-  for line in "${(@f)$(${words[1]} complete -- "${(@)words[2,CURRENT]}" 2>/dev/null)}"; do
-    if [[ $line == :files ]]; then
-      _files
-      return
-    elif [[ $line == *$'\t'* ]]; then
-      candidates+=("${${line%%$'\t'*}//:/\\:}:${line#*$'\t'}")
-    elif [[ -n $line ]]; then
-      candidates+=("${line//:/\\:}")
-    fi
-  done
-  _describe ipvsctl candidates
-}
+  candidates=(${(f)"$(${words[1]} complete -- "${(@)words[2,CURRENT]}" | sed 's/:/\\:/g;s/\t/:/')"})
+  _describe ipvsctl candidates || _files
+} 2>/dev/null
 if [[ ${funcstack[1]} == _ipvsctl ]]; then _ipvsctl "$@"; else compdef _ipvsctl ipvsctl; fi
 )sh";
-
-constexpr auto kFish = R"sh(# ipvsctl's completion for fish: ipvsctl completion fish | source
+constexpr std::string_view kFish = R"sh(# ipvsctl completion fish | source
 function __ipvsctl_candidates
-    set -l words (commandline -opc) (commandline -ct)
-    set -l found ($words[1] complete -- $words[2..-1] 2>/dev/null)
-    if test "$found" = :files
-        __fish_complete_path (commandline -ct)
-    else
-        printf '%s\n' $found
-    end
+    ipvsctl complete -- (commandline -opc)[2..-1] (commandline -ct) 2>/dev/null | string match -r .+
+    or __fish_complete_path (commandline -ct)
 end
 complete -c ipvsctl -f -a '(__ipvsctl_candidates)'
 )sh";
 
-bool begins_with(std::string_view text, std::string_view begun) {
-  return text.substr(0, begun.size()) == begun;
-}
-
-bool wants_value(const CLI::Option& option) {
-  return option.get_type_size() != 0;
-}
-
-// The type name as in --help: "FORM:{json,yaml}".
-struct ValueType {
-  std::string_view name;
-  std::vector<std::string> choices;
-};
-
-ValueType value_type(const CLI::Option& option, const std::string& text) {
-  ValueType type{.name = std::string_view(text).substr(0, text.find(':')), .choices = {}};
-  const auto open = text.find('{');
-  const auto close = text.find('}');
-  if (open == std::string::npos || close == std::string::npos || !wants_value(option)) return type;
-  type.choices = CLI::detail::split(text.substr(open + 1, close - open - 1), ',');
-  return type;
-}
-
-// `before` is put in front of each value: "--output=".
-Candidates values_of(const CLI::Option& option, const std::string& before, std::string_view begun,
-                     const KnownValues& known) {
-  const auto text = option.get_type_name();
-  const auto type = value_type(option, text);
-  if (before.empty() && (type.name == "FILE" || type.name == "PATH"))
-    return {{.word = kFilesAreMeant, .about = {}}};
-  Candidates found;
-  for (const auto& choice : type.choices.empty() ? known(type.name, begun) : type.choices)
-    if (begins_with(choice, begun)) found.push_back({.word = before + choice, .about = {}});
-  return found;
-}
-
-// Long names only, because they explain themselves.
-Candidates flags_of(const CLI::App& app, std::string_view begun) {
-  Candidates found;
-  for (const auto* option : app.get_options())
-    for (const auto& name : option->get_lnames())
-      if (const auto word = "--" + name; begins_with(word, begun) && !option->get_group().empty())
-        found.push_back({.word = word, .about = option->get_description()});
-  return found;
-}
-
-Candidates commands_of(const CLI::App& app, std::string_view begun) {
-  Candidates found;
-  for (const auto* command : app.get_subcommands([](const CLI::App*) { return true; }))
-    if (begins_with(command->get_name(), begun) && !command->get_group().empty())
-      found.push_back({.word = command->get_name(), .about = command->get_description()});
-  return found;
-}
-
-// The command's flags, and those of the daemon if the command accepts them.
-struct Flags {
-  const CLI::App* command;
-  const CLI::App* daemon;  // nullptr: not accepted
-
-  const CLI::Option* find(const std::string& word) const {
-    const auto name = word.substr(0, word.find('='));
-    const auto* option = command->get_option_no_throw(name);
-    return option == nullptr && daemon != nullptr ? daemon->get_option_no_throw(name) : option;
+// Of a type as in --help ("LINK", "FORM:{json,yaml}"). Services are those that the daemon knows.
+std::set<std::string> values_of(const std::string& type) {
+  std::set<std::string> names;
+  if (const auto open = type.find('{') + 1; open != 0) {
+    const auto all = CLI::detail::split(type.substr(open, type.find('}') - open), ',');
+    names.insert(all.begin(), all.end());
+  } else if (type == "LINK") {
+    auto* const links = ::if_nameindex();
+    for (const auto* link = links; link != nullptr && link->if_index != 0; ++link)
+      names.insert(link->if_name);
+    if (links != nullptr) ::if_freenameindex(links);
+  } else if (type == "NAMESPACE" || type == "SERVICE") {
+    ControlClient daemon(cmd::kControlSocket);
+    if (const auto known = names_of_daemon(daemon))
+      for (const auto& [key, one] : known->virtuals()) {
+        const auto name = to_string(*known->of(key));  // "shop/web:http"
+        names.insert(name.substr(0, name.find_first_of(type == "SERVICE" ? ":" : "/")));
+      }
+  } else if (type == "SET" || type == "CHAIN") {
+    const auto programmed = cmd::open_programmed_filter();  // fails without privileges
+    const auto filter = programmed ? programmed->filter : ipset::PacketFilter::iptables;
+    for (const auto family : netlink::kFamilies)
+      for (const auto id : ipset::sets_of(filter))
+        if (type == "SET") names.insert(ipset::set_name(id, family));
+    for (const auto& table : ipset::rules_for(filter, netlink::Family::ipv4, {}))
+      for (const auto& chain : table.chains)
+        if (type == "CHAIN") names.insert(chain.name);
   }
-};
-
-bool is_flag(const std::string& word) {
-  return word.size() > 1 && word.front() == '-';
-}
-
-// The number of arguments so far, and the flag that waits for a value, if any.
-struct Reading {
-  std::size_t arguments = 0;
-  const CLI::Option* waiting = nullptr;
-};
-
-Reading read(const Flags& flags, const std::vector<std::string>& words, std::size_t first) {
-  Reading reading;
-  for (auto i = first; i + 1 < words.size(); ++i) {
-    if (reading.waiting != nullptr) {
-      reading.waiting = nullptr;
-    } else if (!is_flag(words[i])) {
-      ++reading.arguments;
-    } else if (const auto* option = flags.find(words[i]); option != nullptr &&
-                                                          wants_value(*option) &&
-                                                          words[i].find('=') == std::string::npos) {
-      reading.waiting = option;
-    }
-  }
-  return reading;
-}
-
-Candidates arguments_of(const CLI::App& command, std::size_t nth, std::string_view begun,
-                        const KnownValues& known) {
-  for (const auto* option : command.get_options())
-    if (option->get_positional() && (nth-- == 0 || option->get_items_expected_max() > 1))
-      return values_of(*option, "", begun, known);
-  return {};
-}
-
-// --- values from this node and its daemon
-
-// Without the privilege to look the names are those of iptables.
-ipset::PacketFilter filter_in_use() {
-  const auto programmed = cmd::open_programmed_filter();
-  return programmed ? programmed->filter : ipset::PacketFilter::iptables;
-}
-
-std::vector<std::string> set_names(ipset::PacketFilter filter) {
-  std::vector<std::string> names;
-  for (const auto family : {netlink::Family::ipv4, netlink::Family::ipv6})
-    for (const auto id : ipset::sets_of(filter)) {
-      // Those of nf_tables have blanks, see set_name_of().
-      auto name = ipset::set_name(id, family);
-      std::ranges::replace(name, ' ', '/');
-      names.push_back(std::move(name));
-    }
   return names;
 }
 
-std::vector<std::string> chain_names(ipset::PacketFilter filter) {
-  std::set<std::string> names;
-  for (const auto& table : ipset::rules_for(filter, netlink::Family::ipv4, {})) {
-    for (const auto& chain : table.chains) names.insert(chain.name);
-    for (const auto& jump : table.jumps) names.insert(jump.from);
+struct Candidates {
+  std::string begun;
+  std::string text = {};
+
+  void offer(std::string word, const std::string& about) {
+    std::ranges::replace(word, ' ', '/');  // in names of sets of nf_tables, see set_name_of()
+    // Shells insert words unquoted, so that only plain characters are safe.
+    constexpr auto kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@=";
+    if (word.starts_with(begun) && word.find_first_not_of(kPlain) == std::string::npos)
+      text += word + "\t" + about + "\n";
   }
-  return {names.begin(), names.end()};
-}
-
-std::vector<std::string> link_names() {
-  const std::unique_ptr<struct if_nameindex[], decltype(&::if_freenameindex)> links(
-      ::if_nameindex(), &::if_freenameindex);
-  std::vector<std::string> names;
-  for (const auto* link = links.get(); link != nullptr && link->if_index != 0; ++link)
-    names.emplace_back(link->if_name);
-  return names;
-}
-
-// Of Services with a virtual service.
-std::vector<std::string> service_names(bool namespaces_only) {
-  ControlClient daemon(cmd::kControlSocket);
-  const auto known = names_of_daemon(daemon);
-  if (!known) return {};
-  std::set<std::string> names;
-  for (const auto& [key, one] : known->virtuals()) {
-    const auto name = *known->of(key);
-    names.insert(namespaces_only ? std::string(name.ns)
-                                 : std::string(name.ns) + "/" + std::string(name.service));
+  void offer_flags(const CLI::App& app) {  // long names, because they explain themselves
+    for (const auto* option : app.get_options())
+      for (const auto& name : option->get_lnames())
+        if (!option->get_group().empty()) offer("--" + name, option->get_description());
   }
-  return {names.begin(), names.end()};
-}
-
-std::vector<std::string> values_on_this_node(std::string_view type) {
-  if (type == "SET") return set_names(filter_in_use());
-  if (type == "CHAIN") return chain_names(filter_in_use());
-  if (type == "LINK") return link_names();
-  if (type == "NAMESPACE" || type == "SERVICE") return service_names(type == "NAMESPACE");
-  return {};
-}
-
-// Shells insert values unquoted, so only plain characters are safe.
-bool is_plain_word(std::string_view word) {
-  return std::ranges::all_of(word, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           std::string_view("-_./:@").find(c) != std::string_view::npos;
-  });
-}
+  // `before` is put in front of each value: "--output=".
+  void offer_values(const CLI::Option& option, const std::string& before) {
+    for (const auto& value : values_of(option.get_type_name())) offer(before + value, "");
+  }
+};
 
 }  // namespace
 
-std::vector<std::string> values_of_type(std::string_view type, std::string_view /*begun*/) {
-  auto values = values_on_this_node(type);
-  std::erase_if(values, [](const std::string& value) { return !is_plain_word(value); });
-  return values;
-}
-
-Candidates complete(const CLI::App& app, const CLI::App& daemon,
-                    const std::vector<std::string>& words, const KnownValues& known) {
-  if (words.empty()) return {};
-  const auto& begun = words.back();
-  const auto at = std::find_if_not(words.begin(), words.end() - 1, is_flag);
-  if (at == words.end() - 1)
-    return is_flag(begun) || begun == "-" ? flags_of(app, begun) : commands_of(app, begun);
-  const auto named =
-      app.get_subcommands([&](const CLI::App* one) { return one->get_name() == *at; });
-  if (named.empty()) return {};
-  const auto* command = named.front();
-  const Flags flags{.command = command, .daemon = command->get_allow_extras() ? &daemon : nullptr};
-  const auto reading = read(flags, words, static_cast<std::size_t>(at - words.begin()) + 1);
-  if (reading.waiting != nullptr) return values_of(*reading.waiting, "", begun, known);
-  if (const auto equals = begun.find('='); is_flag(begun) && equals != std::string::npos) {
-    const auto* option = flags.find(begun);
-    const std::string_view value = std::string_view(begun).substr(equals + 1);
-    return option == nullptr ? Candidates{}
-                             : values_of(*option, begun.substr(0, equals + 1), value, known);
+std::string complete(const CLI::App& app, const CLI::App& daemon,
+                     const std::vector<std::string>& words) {
+  const auto is_flag = [](const std::string& word) { return word.starts_with('-'); };
+  const auto last = words.end() - 1;
+  const auto at = std::find_if_not(words.begin(), last, is_flag);
+  const auto* command = &app;
+  for (const auto* one : app.get_subcommands({}))
+    if (at != last && one->check_name(*at)) command = one;
+  const auto option_of = [&](const std::string& word) {
+    const auto name = word.substr(0, word.find('='));
+    const auto* option = is_flag(word) ? command->get_option_no_throw(name) : nullptr;
+    const bool takes_all = option == nullptr && command->get_allow_extras();
+    return takes_all ? daemon.get_option_no_throw(name) : option;
+  };
+  Candidates found{.begun = *last};
+  const auto* before = at == last ? nullptr : option_of(last[-1]);
+  if (before != nullptr && before->get_type_size() != 0 && last[-1].find('=') == last->npos) {
+    found.offer_values(*before, "");
+  } else if (const auto* option = option_of(*last);
+             option != nullptr && last->find('=') != last->npos) {
+    found.offer_values(*option, last->substr(0, last->find('=') + 1));
+  } else if (is_flag(*last)) {
+    found.offer_flags(*command);
+    if (command->get_allow_extras()) found.offer_flags(daemon);
+  } else {
+    for (const auto* one : command->get_subcommands({}))
+      if (!one->get_group().empty()) found.offer(one->get_name(), one->get_description());
+    for (const auto* argument : command->get_options())
+      if (argument->get_positional()) found.offer_values(*argument, "");
   }
-  if (begun.empty() || begun.front() != '-')
-    return arguments_of(*command, reading.arguments, begun, known);
-  auto found = flags_of(*command, begun);
-  if (flags.daemon != nullptr)
-    std::ranges::move(flags_of(daemon, begun), std::back_inserter(found));
-  return found;
+  return found.text;
 }
 
-std::string candidates_text(const Candidates& candidates) {
-  std::string text;
-  for (const auto& [word, about] : candidates) {
-    text.append(word);
-    if (!about.empty()) text.append("\t").append(about);
-    text.push_back('\n');
-  }
-  return text;
-}
-
-std::string completion_script(std::string_view shell) {
-  if (shell == "bash") return kBash;
-  if (shell == "zsh") return kZsh;
-  return shell == "fish" ? kFish : "";
+std::string_view completion_script(std::string_view shell) {
+  return shell == "bash" ? kBash : shell == "zsh" ? kZsh : kFish;
 }
 
 }  // namespace ipvsproxier::ctl

@@ -233,11 +233,11 @@ Make add_completion(CLI::App& command, std::ostream& out) {
 // Run by shells with the words so far after "--"; not for typing.
 Make add_complete(CLI::App& command, const CLI::App& app, std::ostream& out) {
   const auto words = std::make_shared<std::vector<std::string>>();
-  command.group("")->add_option("words", *words);
+  command.group("")->add_option("words", *words)->required();
   return [words, &app, &out] {
     CLI::App daemon;
     cmd::add_daemon_flags(daemon);
-    out << candidates_text(complete(app, daemon, *words, values_of_type));
+    out << complete(app, daemon, *words);
     return 0;
   };
 }

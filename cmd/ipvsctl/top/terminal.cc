@@ -1,12 +1,12 @@
 #include "cmd/ipvsctl/top/terminal.h"
 
 #include <poll.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <array>
 #include <csignal>
 #include <cstdio>
+#include <utility>
 
 #include <curses.h>
 // Must come last: its macros have common names.
@@ -18,118 +18,53 @@ namespace {
 
 // Checked before ncurses can write anything.
 bool can_show_screens() {
-  if (isatty(STDIN_FILENO) == 0 || isatty(STDOUT_FILENO) == 0) return false;
   int found = 0;
-  if (setupterm(nullptr, STDOUT_FILENO, &found) != OK) return false;
-  const char* const moves = tigetstr("cup");
-  const bool can = moves != nullptr && moves != reinterpret_cast<const char*>(-1);
+  if (isatty(STDIN_FILENO) == 0 || isatty(STDOUT_FILENO) == 0 ||
+      setupterm(nullptr, STDOUT_FILENO, &found) != OK)
+    return false;
+  const bool can_move = cursor_address != nullptr;
   del_curterm(cur_term);
-  return can;
+  return can_move;
 }
 
-// The signals that wait() handles.
-sigset_t own_signals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGTSTP);
-  return signals;
+// ncurses' own handler would end the process with a status that does not tell the signal.
+void end_by(int signal) {
+  endwin();
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
 }
 
-// ncurses would install a handler for SIGTSTP and ignore the signal while it draws, which would
-// lose a ^Z. It leaves a signal with a handler alone; this handler never runs, because the signal
-// is blocked.
-void keep_stop_from_curses() {
-  if (std::signal(SIGTSTP, [](int) {}) == SIG_IGN) std::signal(SIGTSTP, SIG_IGN);
-}
-
-// Restores the terminal and stops, as the shell expects; returns when the process continues.
-void stop_here() {
-  sigset_t stop;
-  sigemptyset(&stop);
-  sigaddset(&stop, SIGTSTP);
-  auto* const handler = std::signal(SIGTSTP, SIG_DFL);
-  if (handler != SIG_IGN) {
-    endwin();
-    std::raise(SIGTSTP);
-    sigprocmask(SIG_UNBLOCK, &stop, nullptr);
-    sigprocmask(SIG_BLOCK, &stop, nullptr);
-    // Settings that were changed meanwhile become those to restore later.
-    def_shell_mode();
-    clearok(curscr, TRUE);
-    refresh();
-  }
-  std::signal(SIGTSTP, handler);
-}
-
-void give_signals_back() {
-  // ncurses installs handlers that end the process with a meaningless status.
-  std::signal(SIGINT, SIG_DFL);
-  std::signal(SIGTERM, SIG_DFL);
-  if (std::signal(SIGTSTP, SIG_DFL) == SIG_IGN) std::signal(SIGTSTP, SIG_IGN);
-  const auto signals = own_signals();
-  sigprocmask(SIG_UNBLOCK, &signals, nullptr);
+void handle_signals(void (*handler)(int)) {
+  for (const int signal : {SIGINT, SIGTERM})
+    if (std::signal(signal, handler) == SIG_IGN) std::signal(signal, SIG_IGN);
 }
 
 TerminalEvent event_of(int key) {
-  constexpr int kEscape = 27;
-  constexpr int kDelete = 127;
-  switch (key) {
-    case KEY_UP:
-      return TopKey::up;
-    case KEY_DOWN:
-      return TopKey::down;
-    case KEY_PPAGE:
-      return TopKey::page_up;
-    case KEY_NPAGE:
-      return TopKey::page_down;
-    case KEY_HOME:
-      return TopKey::home;
-    case KEY_ENTER:
-    case '\n':
-    case '\r':
-      return TopKey::enter;
-    case kEscape:
-      return TopKey::escape;
-    case KEY_BACKSPACE:
-    case '\b':
-    case kDelete:
-      return TopKey::backspace;
-    default:
-      break;
-  }
+  constexpr std::array<std::pair<int, TopKey>, 12> kKeys = {{{KEY_UP, TopKey::up},
+                                                             {KEY_DOWN, TopKey::down},
+                                                             {KEY_PPAGE, TopKey::page_up},
+                                                             {KEY_NPAGE, TopKey::page_down},
+                                                             {KEY_HOME, TopKey::home},
+                                                             {KEY_ENTER, TopKey::enter},
+                                                             {'\n', TopKey::enter},
+                                                             {'\r', TopKey::enter},
+                                                             {'\x1b', TopKey::escape},
+                                                             {KEY_BACKSPACE, TopKey::backspace},
+                                                             {'\b', TopKey::backspace},
+                                                             {'\x7f', TopKey::backspace}}};
+  for (const auto& [code, meaning] : kKeys)
+    if (code == key) return meaning;
   if (key >= ' ' && key <= '~') return static_cast<char>(key);
   return Redraw{};
 }
 
 }  // namespace
 
-struct Terminal::Screen {
-  SCREEN* handle = nullptr;
-
-  explicit Screen(SCREEN* opened) : handle(opened) {}
-  Screen(const Screen&) = delete;
-  Screen& operator=(const Screen&) = delete;
-  ~Screen() {
-    endwin();
-    delscreen(handle);
-  }
-};
-
-Terminal::Terminal(std::unique_ptr<Screen> screen, netlink::UniqueFd signals)
-    : screen_(std::move(screen)), signals_(std::move(signals)) {}
-
 std::unique_ptr<Terminal> Terminal::open() {
   if (!can_show_screens()) return nullptr;
-  const auto signals = own_signals();
-  netlink::UniqueFd taken(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
-  if (!taken) return nullptr;
-  sigprocmask(SIG_BLOCK, &signals, nullptr);
-  keep_stop_from_curses();
-  auto* const handle = newterm(nullptr, stdout, stdin);
-  if (handle == nullptr) {
-    give_signals_back();
+  handle_signals(end_by);
+  if (newterm(nullptr, stdout, stdin) == nullptr) {
+    handle_signals(SIG_DFL);
     return nullptr;
   }
   constexpr int kEscapeWait = 50;  // ms to wait for further bytes after Escape
@@ -138,14 +73,13 @@ std::unique_ptr<Terminal> Terminal::open() {
   noecho();
   curs_set(0);
   keypad(stdscr, TRUE);
-  nodelay(stdscr, TRUE);
-  return std::unique_ptr<Terminal>(
-      new Terminal(std::make_unique<Screen>(handle), std::move(taken)));
+  return std::unique_ptr<Terminal>(new Terminal());
 }
 
 Terminal::~Terminal() {
-  screen_.reset();
-  give_signals_back();
+  endwin();
+  handle_signals(SIG_DFL);
+  delscreen(set_term(nullptr));
 }
 
 ScreenSize Terminal::size() const {
@@ -160,25 +94,22 @@ void Terminal::draw(const std::vector<std::string>& text, std::size_t title) {
     mvaddnstr(static_cast<int>(i), 0, text[i].data(), static_cast<int>(text[i].size()));
     if (i == title) attroff(A_REVERSE);
   }
+  // While ncurses draws it ignores ^Z; of a signal that is blocked the kernel keeps it for later.
+  sigset_t stop;
+  sigemptyset(&stop);
+  sigaddset(&stop, SIGTSTP);
+  sigprocmask(SIG_BLOCK, &stop, nullptr);
   refresh();
+  sigprocmask(SIG_UNBLOCK, &stop, nullptr);
 }
 
-TerminalEvent Terminal::wait(std::chrono::milliseconds timeout) {
-  // First the events that ncurses holds: a resize, keys that came together.
+TerminalEvent Terminal::wait(std::chrono::milliseconds limit) {
+  timeout(static_cast<int>(limit.count()));
   if (const int key = getch(); key != ERR) return event_of(key);
-  std::array<pollfd, 2> sources = {
-      {{.fd = STDIN_FILENO, .events = POLLIN}, {.fd = signals_.get(), .events = POLLIN}}};
-  const int ready = poll(sources.data(), sources.size(), static_cast<int>(timeout.count()));
-  if (ready == 0) return TimePassed{};
-  signalfd_siginfo signal{};
-  if (read(signals_.get(), &signal, sizeof signal) == sizeof signal) {
-    if (signal.ssi_signo != SIGTSTP) return Ended{static_cast<int>(signal.ssi_signo)};
-    stop_here();
-    return Redraw{};
-  }
-  if (const int key = getch(); key != ERR) return event_of(key);
-  if (ready > 0 && sources[0].revents != 0) return Ended{};
-  return Redraw{};
+  // A terminal that is gone is always ready, and has nothing.
+  pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
+  const bool gone = poll(&input, 1, 0) > 0 && (input.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0;
+  return gone ? TerminalEvent(Ended{}) : TerminalEvent(Redraw{});
 }
 
 }  // namespace ipvsproxier::ctl

@@ -1,8 +1,8 @@
 #pragma once
 
-// Terminal: the screen and keys of this process's terminal, through ncurses. At most one object at
-// a time, one thread. During its life SIGINT and SIGTERM become events; SIGTSTP gives the terminal
-// back until the process continues. No colours, only bold and reverse.
+// Terminal: the screen and keys of this process's terminal, through ncurses, which gives the
+// terminal back as long as the process is stopped (SIGTSTP), and before SIGINT and SIGTERM end it.
+// At most one object at a time, one thread. No colours, only bold and reverse.
 
 #include <chrono>
 #include <cstddef>
@@ -12,16 +12,12 @@
 #include <vector>
 
 #include "cmd/ipvsctl/top/top_view.h"
-#include "netlink/unique_fd.h"
 
 namespace ipvsproxier::ctl {
 
-struct TimePassed {};
-struct Redraw {};  // new size, or a key without meaning
-struct Ended {
-  int signal = 0;  // 0: the terminal is gone
-};
-using TerminalEvent = std::variant<TimePassed, Redraw, Ended, char, TopKey>;
+struct Redraw {};  // the time passed, or there is a new size, or a key without meaning
+struct Ended {};   // the terminal is gone
+using TerminalEvent = std::variant<Redraw, Ended, char, TopKey>;
 
 class Terminal {
  public:
@@ -34,15 +30,11 @@ class Terminal {
   ScreenSize size() const;
   // Shows the lines, line `title` in reverse. Sends only changes.
   void draw(const std::vector<std::string>& text, std::size_t title);
-  // Waits for the first event, or for the timeout.
+  // Waits for the first event, or for the timeout; a negative one never passes.
   TerminalEvent wait(std::chrono::milliseconds timeout);
 
  private:
-  struct Screen;
-  Terminal(std::unique_ptr<Screen> screen, netlink::UniqueFd signals);
-
-  std::unique_ptr<Screen> screen_;
-  netlink::UniqueFd signals_;
+  Terminal() = default;
 };
 
 }  // namespace ipvsproxier::ctl

@@ -1,7 +1,6 @@
 #include "cmd/ipvsctl/commands.h"
 
 #include <algorithm>
-#include <csignal>
 #include <limits>
 #include <thread>
 
@@ -76,8 +75,8 @@ Status print_tables(Readings& readings, const TopOptions& options, CurrentNames&
   return {};
 }
 
-// Returns the signal that ended the screen, or 0.
-int show_screens(Readings& readings, Terminal& terminal, TopView view, CurrentNames& names) {
+// Until the view is over, or the terminal gone.
+void show_screens(Readings& readings, Terminal& terminal, TopView view, CurrentNames& names) {
   std::string notice;
   while (!view.over) {
     const auto now = Clock::now();
@@ -94,11 +93,10 @@ int show_screens(Readings& readings, Terminal& terminal, TopView view, CurrentNa
     const auto left = std::chrono::ceil<milliseconds>(readings.next(view.interval) - Clock::now());
     const auto event =
         terminal.wait(view.paused ? milliseconds(-1) : std::max(left, milliseconds(0)));
-    if (const auto* end = std::get_if<Ended>(&event)) return end->signal;
+    if (std::holds_alternative<Ended>(event)) return;
     if (const auto* character = std::get_if<char>(&event)) press(view, *character, page);
     if (const auto* key = std::get_if<TopKey>(&event)) press(view, *key, page);
   }
-  return 0;
 }
 
 }  // namespace
@@ -112,9 +110,7 @@ Status run_top(const TopOptions& options, const TextSink& sink) {
   CurrentNames names(options.socket, std::move(known).value_or(ClusterNames()));
   auto terminal = options.count == 0 ? Terminal::open() : nullptr;
   if (!terminal) return print_tables(readings, options, names, sink);
-  const int signal = show_screens(readings, *terminal, options.view, names);
-  terminal.reset();
-  if (signal != 0) std::raise(signal);
+  show_screens(readings, *terminal, options.view, names);
   return {};
 }
 
