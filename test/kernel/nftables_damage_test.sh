@@ -36,13 +36,13 @@ as_it_should_be() {
 }
 a_rule_deleted() {
   nft delete rule ip kube-ipvs input handle "$(handle_of input @services)" &&
-    ! grep -F 'vmap @services' <<<"$("$ipvsctl" rules input 2>/dev/null)" &&
+    ! grep -F 'vmap @services' <<<"$("$ipvsctl" rules -4 input 2>/dev/null)" &&
     has "$(front)" 'It is refused (ICMP port unreachable) at kube-ipvs input' &&
     ! grep 'asked by IPv4 kube-ipvs input: .*@services' <<<"$("$ipvsctl" service 192.0.2.10:80 2>&1)" &&
     mends 'IPv4 kube-ipvs'
 }
 a_chain_flushed() {
-  nft flush chain ip kube-ipvs postrouting && ! grep -F masquerade <<<"$("$ipvsctl" rules postrouting 2>/dev/null)" &&
+  nft flush chain ip kube-ipvs postrouting && ! grep -F masquerade <<<"$("$ipvsctl" rules -4 postrouting 2>/dev/null)" &&
     has "$("$ipvsctl" explain node 10.96.0.20:80 2>/dev/null)" 'no rule masquerades it' &&
     mends 'IPv4 kube-ipvs'
 }

@@ -25,18 +25,12 @@ struct StateWords {
   std::string_view note;  // in text
 };
 
-StateWords state_words(RuleState state) {
-  switch (state) {
-    case RuleState::ours:
-      return {"ours", ""};
-    case RuleState::foreign:
-      return {"foreign", "NOT OURS"};
-    case RuleState::leftover:
-      return {"leftover", "LEFT OVER"};
-    case RuleState::not_judged:
-      return {"notJudged", ""};
-  }
-  return {};
+// In the order of RuleState.
+constexpr std::array<StateWords, 4> kStates = {
+    {{"ours", ""}, {"foreign", "NOT OURS"}, {"leftover", "LEFT OVER"}, {"notJudged", ""}}};
+
+const StateWords& state_words(RuleState state) {
+  return kStates.at(static_cast<std::size_t>(state));
 }
 
 bool is_nft(const ReviewedChain& chain) {
@@ -54,26 +48,12 @@ std::string rule_line(const ReviewedChain& chain, const ReviewedRule& rule) {
   return fmt::format("-A {} {}", chain.name, to_string(rule.rule, chain.table.family));
 }
 
-std::string_view hook_text(netlink::NftHook hook) {
-  switch (hook) {
-    case netlink::NftHook::prerouting:
-      return "prerouting";
-    case netlink::NftHook::input:
-      return "input";
-    case netlink::NftHook::forward:
-      return "forward";
-    case netlink::NftHook::output:
-      return "output";
-    case netlink::NftHook::postrouting:
-      return "postrouting";
-  }
-  return "unknown";
-}
-
 // Where the kernel calls a chain, in the words of nft(8): "type filter hook input priority -5".
 std::string base_text(const netlink::NftBase& base) {
-  return fmt::format("type {} hook {} priority {}", api::visible(base.type), hook_text(base.hook),
-                     base.priority);
+  constexpr std::array kHookWords = {"prerouting", "input", "forward", "output", "postrouting"};
+  const auto hook = static_cast<std::size_t>(base.hook);
+  return fmt::format("type {} hook {} priority {}", api::visible(base.type),
+                     hook < kHookWords.size() ? kHookWords.at(hook) : "unknown", base.priority);
 }
 
 // --- text
