@@ -9,7 +9,6 @@
 #include <string_view>
 #include <vector>
 
-#include "cmd/absent_tables.h"
 #include "cmd/firewall_warnings.h"
 #include "cmd/host_families.h"
 #include "cmd/packet_filter_facts.h"
@@ -37,44 +36,33 @@ using netlink::ErrorKind;
 
 namespace {
 
-template <typename Interface, typename Absent, typename Opened>
-std::unique_ptr<Interface> or_absent(Opened opened) {
-  if (opened) return std::move(*opened);
-  return std::make_unique<Absent>(std::move(opened.error()));
+// Of a table that is never opened: all it answers is this.
+netlink::NlOpening never(const netlink::Error& error) {
+  return {.before = [error] { return netlink::Status(error); }};
 }
 
 // nullptr if the kernel does not have the module now, which opening would load.
-template <typename Interface, typename Absent, typename Open>
-std::unique_ptr<Interface> open_if_there(std::string_view module, Open open) {
-  const auto there = netlink::kernel_has_module(module);
-  if (!there) return std::make_unique<Absent>(there.error());
-  return *there ? or_absent<Interface, Absent>(open()) : nullptr;
-}
-
-// Like or_absent(), but `open` is tried again later; failure and success are logged. By then the
-// privilege to load modules is dropped, but the kernel still loads some modules on request.
-template <typename Interface, typename Absent, typename Open, typename Opened>
-std::unique_ptr<Interface> or_late(Opened opened, const char* name, Open open,
-                                   spdlog::logger& logger) {
-  if (opened) return std::move(*opened);
-  logger.warn("{}; {} is tried again until it can be opened", netlink::to_string(opened.error()),
-              name);
-  Reopening<Interface> reopening;
-  reopening.open = [open]() -> netlink::Result<std::unique_ptr<Interface>> {
-    auto later = open();
-    if (!later) return std::move(later.error());
-    return std::unique_ptr<Interface>(std::move(*later));
-  };
-  reopening.opened = [name, &logger] { logger.info("{} is there now", name); };
-  return std::make_unique<Absent>(std::move(opened.error()), std::move(reopening));
-}
-
 template <typename Table>
-netlink::Result<std::unique_ptr<Table>> open_with_module(std::string_view module) {
-  const auto loaded = netlink::load_module(module);
-  auto table = Table::open();
+std::unique_ptr<Table> open_if_there(std::string_view module) {
+  const auto there = netlink::kernel_has_module(module);
+  if (!there) return std::make_unique<Table>(never(there.error()));
+  return *there ? std::make_unique<Table>(netlink::NlOpening{}) : nullptr;
+}
+
+// Logs failure and later success. By then the privilege to load modules is dropped, but the kernel
+// still loads some modules on request. `loaded`: what came of loading the table's module.
+template <typename Table, typename... Options>
+std::unique_ptr<Table> open_late(const char* name, const netlink::Status& loaded,
+                                 spdlog::logger& logger, const Options&... options) {
+  netlink::NlOpening opening;
+  opening.opened_late = [name, &logger] { logger.info("{} is there now", name); };
+  auto table = std::make_unique<Table>(opening, options...);
+  const auto open = table->ready();
+  if (open) return table;
   // modprobe's message explains a missing module best.
-  if (!table && !loaded && table.error().kind == ErrorKind::missing) return loaded.error();
+  const bool lacks_module = !loaded && open.error().kind == ErrorKind::missing;
+  logger.warn("{}; {} is tried again until it can be opened",
+              netlink::to_string(lacks_module ? loaded.error() : open.error()), name);
   return table;
 }
 
@@ -89,9 +77,10 @@ void use_nftables(KernelTables& tables) {
 }
 
 // The tables of modules that are not loaded: they have no entries.
-class EmptyIpvsTable final : public AbsentIpvsTable {
+class EmptyIpvsTable final : public netlink::KernelIpvsTable {
  public:
-  EmptyIpvsTable() : AbsentIpvsTable({ErrorKind::missing, 0, "module ip_vs is not loaded"}) {}
+  EmptyIpvsTable()
+      : KernelIpvsTable(never({ErrorKind::missing, 0, "module ip_vs is not loaded"})) {}
 
   netlink::Result<std::vector<netlink::VirtualService>> list_services() override {
     return std::vector<netlink::VirtualService>{};
@@ -100,9 +89,9 @@ class EmptyIpvsTable final : public AbsentIpvsTable {
   netlink::Result<netlink::IpvsTimeouts> timeouts() override { return netlink::IpvsTimeouts{}; }
 };
 
-class EmptySetTable final : public AbsentSetTable {
+class EmptySetTable final : public ipset::LibipsetTable {
  public:
-  EmptySetTable() : AbsentSetTable({ErrorKind::missing, 0, "module ip_set is not loaded"}) {}
+  EmptySetTable() : LibipsetTable(never({ErrorKind::missing, 0, "module ip_set is not loaded"})) {}
 
   netlink::Result<std::optional<ipset::ListedSet>> list(const std::string& /*name*/) override {
     return std::optional<ipset::ListedSet>{};
@@ -159,9 +148,7 @@ class DryFilterTable final : public ipset::FilterTable {
 };
 
 std::unique_ptr<ipset::SetTable> open_ip_sets(spdlog::logger& logger) {
-  return or_late<ipset::SetTable, AbsentSetTable>(
-      ipset::LibipsetTable::open(), "the table of IP sets",
-      [] { return ipset::LibipsetTable::open(); }, logger);
+  return open_late<ipset::LibipsetTable>("the table of IP sets", {}, logger);
 }
 
 // What an earlier process may have left in the packet filter that is not `filter`. Loads nothing.
@@ -170,8 +157,7 @@ void open_other_filter(PacketFilter filter, ipset::IptcSettings settings, Kernel
                        spdlog::logger& logger) {
   if (filter == PacketFilter::nftables) {
     if (settings.dry_run)
-      tables.other_sets = open_if_there<ipset::SetTable, AbsentSetTable>(
-          "ip_set", [] { return ipset::LibipsetTable::open(); });
+      tables.other_sets = open_if_there<ipset::LibipsetTable>("ip_set");
     else if (netlink::kernel_has_module("ip_set").value_or(true))
       tables.other_sets = open_ip_sets(logger);
     tables.other_rules = std::make_unique<ipset::IptcRuleTable>(std::move(settings));
@@ -248,27 +234,19 @@ std::optional<KernelTables> open_kernel_tables(const Options& options, spdlog::l
     use_nftables(tables);
   else
     open_iptables(tables, logger);
-  tables.ipvs = or_late<netlink::IpvsTable, AbsentIpvsTable>(
-      open_with_module<netlink::KernelIpvsTable>("ip_vs"), "IPVS",
-      [] { return netlink::KernelIpvsTable::open(); }, logger);
-  const auto open_links = [enable_ipv6 = !options.compat] {
-    return netlink::KernelLinkTable::open({}, enable_ipv6);
-  };
-  tables.links =
-      or_late<netlink::LinkTable, AbsentLinkTable>(open_links(), "rtnetlink", open_links, logger);
-  tables.conntrack = or_late<netlink::ConntrackTable, AbsentConntrackTable>(
-      open_with_module<netlink::KernelConntrackTable>("nf_conntrack_netlink"),
-      "connection tracking", [] { return netlink::KernelConntrackTable::open(); }, logger);
+  tables.ipvs = open_late<netlink::KernelIpvsTable>("IPVS", netlink::load_module("ip_vs"), logger);
+  tables.links = open_late<netlink::KernelLinkTable>("rtnetlink", {}, logger, netlink::NlOptions{},
+                                                     !options.compat);
+  tables.conntrack = open_late<netlink::KernelConntrackTable>(
+      "connection tracking", netlink::load_module("nf_conntrack_netlink"), logger);
   return tables;
 }
 
 KernelTables open_loaded_tables() {
   KernelTables tables;
-  tables.ipvs = open_if_there<netlink::IpvsTable, AbsentIpvsTable>(
-      "ip_vs", [] { return netlink::KernelIpvsTable::open(); });
-  tables.links = or_absent<netlink::LinkTable, AbsentLinkTable>(netlink::KernelLinkTable::open());
-  tables.sets = open_if_there<ipset::SetTable, AbsentSetTable>(
-      "ip_set", [] { return ipset::LibipsetTable::open(); });
+  tables.ipvs = open_if_there<netlink::KernelIpvsTable>("ip_vs");
+  tables.links = std::make_unique<netlink::KernelLinkTable>(netlink::NlOpening{});
+  tables.sets = open_if_there<ipset::LibipsetTable>("ip_set");
   // Uses only existing tables.
   auto rules = std::make_unique<ipset::IptcRuleTable>();
   tables.family_usable = [table = rules.get()](netlink::Family family) {
@@ -310,8 +288,8 @@ netlink::Result<KernelTables> open_tables_to_read(const Options& options, spdlog
   tables.packet_filter_reason = choice->reason;
   if (!tables.ipvs) tables.ipvs = std::make_unique<EmptyIpvsTable>();
   // Its flows belong to real servers that are removed, and none is removed.
-  tables.conntrack = std::make_unique<AbsentConntrackTable>(
-      netlink::Error{ErrorKind::unsupported, 0, "connection tracking is not read"});
+  tables.conntrack = std::make_unique<netlink::KernelConntrackTable>(
+      never({ErrorKind::unsupported, 0, "connection tracking is not read"}));
   open_other_filter(choice->filter, {.dry_run = true}, tables, logger);
   if (choice->filter == PacketFilter::nftables) {
     use_nftables(tables);

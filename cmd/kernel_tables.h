@@ -1,7 +1,7 @@
 #pragma once
 
-// Opens the kernel tables of this network namespace. A table that cannot be opened becomes an
-// absent one (absent_tables.h), so that the others work. One thread.
+// Opens the kernel tables of this network namespace. A table that cannot be opened answers the
+// error, so that the others work, and opens itself later. One thread.
 
 #include <functional>
 #include <memory>

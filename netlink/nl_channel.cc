@@ -31,6 +31,15 @@ struct NlChannel::Io {
   int fd() const { return nl_socket_get_fd(socket.get()); }
 };
 
+struct NlChannel::Waiting {
+  int protocol;
+  NlOptions options;
+  NlOpening opening;
+  Greet greet;
+  std::optional<Error> failure = {};  // of the last attempt
+  std::chrono::steady_clock::time_point due = {};
+};
+
 namespace {
 
 constexpr int kDrainedDatagrams = 4096;
@@ -90,7 +99,46 @@ NlChannel::NlChannel(NlChannel&&) noexcept = default;
 NlChannel& NlChannel::operator=(NlChannel&&) noexcept = default;
 NlChannel::~NlChannel() = default;
 
+NlChannel::NlChannel(int protocol, const NlOptions& options, NlOpening opening, Greet greet)
+    : NlChannel(std::unique_ptr<Io>()) {
+  waiting_ =
+      std::make_unique<Waiting>(Waiting{protocol, options, std::move(opening), std::move(greet)});
+  static_cast<void>(ready());
+}
+
 Result<NlChannel> NlChannel::open(int protocol, const NlOptions& options) {
+  auto io = connect(protocol, options);
+  if (!io) return io.error();
+  return NlChannel(*std::move(io));
+}
+
+Status NlChannel::ready() {
+  if (!waiting_) return {};
+  if (waiting_->failure && waiting_->opening.now() < waiting_->due) return *waiting_->failure;
+  // The greeting is a conversation over this channel.
+  auto waiting = std::move(waiting_);
+  if (auto status = try_to_open(*waiting); !status) {
+    waiting->failure = status.error();
+    waiting->due = waiting->opening.now() + kOpeningPause;
+    waiting_ = std::move(waiting);
+    return status;
+  }
+  if (waiting->failure && waiting->opening.opened_late) waiting->opening.opened_late();
+  return {};
+}
+
+Status NlChannel::try_to_open(const Waiting& waiting) {
+  if (waiting.opening.before)
+    if (auto status = waiting.opening.before(); !status) return status;
+  if (!io_) {
+    auto io = connect(waiting.protocol, waiting.options);
+    if (!io) return io.error();
+    io_ = *std::move(io);
+  }
+  return waiting.greet ? waiting.greet(*this) : Status{};
+}
+
+Result<std::unique_ptr<NlChannel::Io>> NlChannel::connect(int protocol, const NlOptions& options) {
   auto io = std::make_unique<Io>();
   io->timeout = options.timeout;
   io->socket.reset(nl_socket_alloc());
@@ -103,7 +151,7 @@ Result<NlChannel> NlChannel::open(int protocol, const NlOptions& options) {
   set_flag(io->fd(), NETLINK_EXT_ACK);
   set_flag(io->fd(), NETLINK_CAP_ACK);
   if (options.filtered_dumps) set_flag(io->fd(), NETLINK_GET_STRICT_CHK);
-  return NlChannel(std::move(io));
+  return io;
 }
 
 std::uint32_t NlChannel::next_sequence() {
@@ -205,6 +253,7 @@ std::vector<Status> NlChannel::transact_window(Operation operation,
 }
 
 std::vector<Status> NlChannel::transact(Operation operation, std::span<const Bytes> requests) {
+  if (const auto open = ready(); !open) return std::vector<Status>(requests.size(), open);
   std::vector<Status> outcomes;
   outcomes.reserve(requests.size());
   while (!requests.empty()) {
@@ -235,6 +284,7 @@ std::uint32_t NlChannel::next_sequences(std::size_t count) {
 
 Status NlChannel::send_batch(std::uint32_t sequence, const Bytes& begin,
                              std::span<const Bytes> messages, const Bytes& end) {
+  if (auto open = ready(); !open) return open;
   std::size_t size = netlink_align(begin.size()) + netlink_align(end.size());
   for (const auto& message : messages) size += netlink_align(message.size());
   if (size > kBatchBytes)
@@ -280,6 +330,7 @@ BatchOutcome NlChannel::transact_batch(Operation operation, const Bytes& begin,
 }
 
 Result<Bytes> NlChannel::query(Operation operation, Bytes request) {
+  if (const auto open = ready(); !open) return open.error();
   const auto sequence = next_sequence();
   stamp(request, sequence, 0);
   ++counters_.query_requests;
@@ -313,6 +364,7 @@ void NlChannel::drain() {
 
 Status NlChannel::dump(Operation operation, const Bytes& request,
                        const std::function<Status(ByteView)>& each) {
+  if (auto open = ready(); !open) return open;
   std::optional<Error> failure;
   for (int attempt = 0; attempt < kDumpAttempts; ++attempt) {
     Payloads payloads;
@@ -338,6 +390,7 @@ void NlChannel::end_dump() {
 }
 
 Status NlChannel::begin_dump(Bytes request) {
+  if (auto open = ready(); !open) return open;
   end_dump();
   const auto sequence = next_sequence();
   stamp(request, sequence, NLM_F_DUMP);

@@ -48,6 +48,15 @@ struct NlCounters {
   std::uint64_t requests() const { return write_requests + query_requests + dump_requests; }
 };
 
+// How a channel opens itself.
+struct NlOpening {
+  std::function<Status()> before;     // an error: it cannot be opened now
+  std::function<void()> opened_late;  // called once, when it is opened after a failure
+  std::function<std::chrono::steady_clock::time_point()> now = [] {
+    return std::chrono::steady_clock::now();
+  };
+};
+
 class NlChannel {
  public:
   static constexpr std::size_t kWindow = 256;  // messages in a datagram
@@ -56,12 +65,22 @@ class NlChannel {
   static constexpr std::size_t kBatchBytes = 16 << 20;
   static constexpr std::size_t kReceiveBytes = 64 * 1024;
   static constexpr int kDumpAttempts = 5;
+  static constexpr std::chrono::seconds kOpeningPause{1};
 
   // `protocol` is NETLINK_GENERIC, NETLINK_ROUTE, ...
   static Result<NlChannel> open(int protocol, const NlOptions& options = {});
+  // Opens itself: now if it can, else when a conversation begins, not more often than every
+  // kOpeningPause, because the kernel may start modprobe for each attempt. Until then each
+  // conversation fails with the error of opening. `greet` is a conversation that comes before all
+  // others; the channel is open once it succeeds.
+  using Greet = std::function<Status(NlChannel&)>;
+  NlChannel(int protocol, const NlOptions& options, NlOpening opening, Greet greet = {});
   NlChannel(NlChannel&&) noexcept;
   NlChannel& operator=(NlChannel&&) noexcept;
   ~NlChannel();
+
+  // Opens it if it is not open yet and that is due; the error of opening.
+  Status ready();
 
   // Sends the requests in order, several in a datagram; one Status for each. A failure does not
   // stop the requests that follow, but after a timeout nothing more is sent (result.h,
@@ -113,8 +132,11 @@ class NlChannel {
 
  private:
   struct Io;
-  explicit NlChannel(std::unique_ptr<Io> io);
+  struct Waiting;
 
+  static Result<std::unique_ptr<Io>> connect(int protocol, const NlOptions& options);
+  explicit NlChannel(std::unique_ptr<Io> io);
+  Status try_to_open(const Waiting& waiting);
   std::uint32_t next_sequence();
   std::uint32_t next_sequences(std::size_t count);
   Status send_batch(std::uint32_t sequence, const Bytes& begin, std::span<const Bytes> messages,
@@ -125,7 +147,8 @@ class NlChannel {
   Result<ByteView> receive(bool wait);
   void drain();
 
-  std::unique_ptr<Io> io_;
+  std::unique_ptr<Io> io_;            // nullptr: waiting_ has never opened it
+  std::unique_ptr<Waiting> waiting_;  // nullptr: it is open
   std::uint32_t sequence_ = 0;
   std::optional<DumpCollector> dump_;  // begun and not yet read to its end
   NlCounters counters_;

@@ -9,13 +9,13 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "ipset/sets/libipset_report.h"
 #include "ipset/sets/printable_name.h"
-#include "netlink/nl_channel.h"
 
 namespace ipvsproxier::ipset {
 namespace {
@@ -148,37 +148,42 @@ struct LibipsetTable::Batch {
   }
 };
 
-LibipsetTable::LibipsetTable(Session session, Channel channel, Channel parts)
-    : session_(std::move(session)), channel_(std::move(channel)), parts_(std::move(parts)) {}
-
-LibipsetTable::~LibipsetTable() = default;
-
 Result<std::unique_ptr<LibipsetTable>> LibipsetTable::open() {
+  auto table = std::make_unique<LibipsetTable>(netlink::NlOpening{});
+  if (const auto open = table->ready(); !open) return open.error();
+  return table;
+}
+
+LibipsetTable::LibipsetTable(const netlink::NlOpening& opening)
+    : channel_(NETLINK_NETFILTER, {}, opening),
+      parts_(NETLINK_NETFILTER, {}, {.before = opening.before}) {
   ipset_load_types();
-  Session session(ipset_session_init(print_nothing, nullptr));
-  if (!session) return Error{ErrorKind::io, ENOMEM, "start a libipset session"};
-  ipset_envopt_set(session.get(), IPSET_ENV_EXIST);
-  std::array<Channel, 2> channels;
-  for (auto& one : channels) {
-    auto channel = netlink::NlChannel::open(NETLINK_NETFILTER);
-    if (!channel) {
-      Error error = channel.error();
-      if (error.sys_errno == EPROTONOSUPPORT)
-        error = Error{ErrorKind::missing, EPROTONOSUPPORT, "kernel module nfnetlink is missing"};
-      return netlink::in_context(std::move(error), "open the IP sets");
-    }
-    one = std::make_unique<netlink::NlChannel>(std::move(*channel));
-  }
-  return std::unique_ptr<LibipsetTable>(
-      new LibipsetTable(std::move(session), std::move(channels[0]), std::move(channels[1])));
+  session_.reset(ipset_session_init(print_nothing, nullptr));
+  if (!session_) throw std::bad_alloc();
+  ipset_envopt_set(session_.get(), IPSET_ENV_EXIST);
+}
+
+Status LibipsetTable::ready() {
+  const auto open = channel_.ready();
+  if (open) return open;
+  auto error = open.error();
+  if (error.sys_errno == EPROTONOSUPPORT)
+    error = Error{ErrorKind::missing, EPROTONOSUPPORT, "kernel module nfnetlink is missing"};
+  return netlink::in_context(std::move(error), "open the IP sets");
+}
+
+// Whether a set of this name can be asked for.
+Status LibipsetTable::check(const std::string& name) {
+  const Status named = check_name(name);
+  return named ? ready() : named;
 }
 
 Result<std::optional<SetListing>> LibipsetTable::dump(const std::string& name, ListDepth depth) {
-  if (Status status = check_name(name); !status) return status.error();
+  if (Status status = check(name); !status) return status.error();
   SetListing listing;
   const Status dumped =
-      channel_->dump(netlink::Operation::set, list_request(name, depth),
-                     [&](netlink::ByteView payload) { return listing.add(payload); });
+      channel_.dump(netlink::Operation::set, list_request(name, depth),
+                    [&](netlink::ByteView payload) { return listing.add(payload); });
   if (dumped) return std::optional<SetListing>(std::move(listing));
   if (dumped.error().sys_errno == ENOENT) return std::optional<SetListing>{};
   return listing_error(name, dumped.error());
@@ -203,8 +208,8 @@ Result<std::optional<std::vector<NetMember>>> LibipsetTable::list_nets(const std
 }
 
 Result<std::optional<SetTable::SetPart>> LibipsetTable::begin_list(const std::string& name) {
-  if (Status status = check_name(name); !status) return status.error();
-  if (auto begun = parts_->begin_dump(list_request(name, ListDepth::elements)); !begun)
+  if (Status status = check(name); !status) return status.error();
+  if (auto begun = parts_.begin_dump(list_request(name, ListDepth::elements)); !begun)
     return listing_error(name, begun.error());
   listed_ = name;
   listing_.emplace();
@@ -218,7 +223,7 @@ Result<SetTable::SetPart> LibipsetTable::next_list() {
   if (!listing_) return listing_ended();
   auto more = Result<bool>(true);
   for (int i = 0; i < kDatagramsAPart && more && *more; ++i)
-    more = parts_->next_of_dump(netlink::Operation::set, [this](netlink::ByteView payload) {
+    more = parts_.next_of_dump(netlink::Operation::set, [this](netlink::ByteView payload) {
       return listing_->add(payload);
     });
   auto set = more ? listing_->take_part() : listing_error(listed_, more.error());
@@ -231,7 +236,7 @@ Result<SetTable::SetPart> LibipsetTable::next_list() {
 // ip_set_core.c).
 void LibipsetTable::end_listing(const std::string& name) {
   if (!listing_ || listed_ != name) return;
-  parts_->end_dump();
+  parts_.end_dump();
   listing_.reset();
 }
 
@@ -321,7 +326,7 @@ Status LibipsetTable::create(const SetSpec& spec) {
 
 Status LibipsetTable::destroy(const std::string& name) {
   // Without a name the kernel would destroy all sets.
-  if (Status status = check_name(name); !status) return status;
+  if (Status status = check(name); !status) return status;
   end_listing(name);
   const NameBuffer buffer = padded(name);
   ipset_data* data = ipset_session_data(session_.get());
@@ -336,7 +341,7 @@ Status LibipsetTable::destroy(const std::string& name) {
 }
 
 std::uint64_t LibipsetTable::requests() const {
-  return writes_ + channel_->counters().requests() + parts_->counters().requests();
+  return writes_ + channel_.counters().requests() + parts_.counters().requests();
 }
 
 LibipsetReport LibipsetTable::take_report() {
@@ -403,7 +408,7 @@ std::vector<Status> LibipsetTable::apply(const SetSpec& spec, std::span<const El
               .name = padded(spec.name),
               .type = library_type(spec.kind),
               .outcomes = std::vector<Status>(ops.size())};
-  if (Status status = check_name(spec.name); !status) {
+  if (Status status = check(spec.name); !status) {
     batch.outcomes.assign(ops.size(), status);
     return std::move(batch.outcomes);
   }

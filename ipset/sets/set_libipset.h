@@ -1,6 +1,7 @@
 #pragma once
 
-// LibipsetTable: SetTable of the network namespace in which it was opened. Writes go through
+// LibipsetTable: SetTable of the network namespace in which it was made. One that could not be
+// opened opens itself when it is used (netlink::NlChannel). Writes go through
 // libipset's session with typed data; listings use our own netlink channel, because libipset can
 // only print them. The library neither prints nor exits the process. libipset has global state (a
 // list of types, a cache of set names): only one thread of the process may use it.
@@ -23,22 +24,20 @@
 
 #include "ipset/sets/set_codec.h"
 #include "ipset/sets/set_table.h"
+#include "netlink/nl_channel.h"
 
 struct ipset_session;
-
-namespace ipvsproxier::netlink {
-class NlChannel;
-}
 
 namespace ipvsproxier::ipset {
 
 struct LibipsetReport;
 
-class LibipsetTable final : public SetTable {
+class LibipsetTable : public SetTable {
  public:
   // `missing` without nfnetlink.
   static Result<std::unique_ptr<LibipsetTable>> open();
-  ~LibipsetTable() override;
+  explicit LibipsetTable(const netlink::NlOpening& opening);
+  Status ready();
 
   Status ensure(const SetSpec& spec) override;
   Result<std::optional<ListedSet>> list(const std::string& name) override;
@@ -65,11 +64,7 @@ class LibipsetTable final : public SetTable {
   // The state of one apply(): the common values of all elements, and the outcomes.
   struct Batch;
 
-  using Channel = std::unique_ptr<netlink::NlChannel>;
-
-  // A dump keeps its socket busy: the listing in parts has a socket of its own.
-  LibipsetTable(Session session, Channel channel, Channel parts);
-
+  Status check(const std::string& name);
   Result<std::optional<SetListing>> dump(const std::string& name, ListDepth depth);
   void end_listing(const std::string& name);
   Status create(const SetSpec& spec);
@@ -81,8 +76,8 @@ class LibipsetTable final : public SetTable {
   std::size_t run_single(Batch& batch, std::size_t index);
 
   Session session_;
-  Channel channel_;
-  Channel parts_;
+  netlink::NlChannel channel_;
+  netlink::NlChannel parts_;           // a dump keeps its socket busy: that of the listing in parts
   std::string listed_;                 // the set that is listed in parts
   std::optional<SetListing> listing_;  // while parts remain
   std::uint64_t writes_ = 0;

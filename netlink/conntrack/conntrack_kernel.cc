@@ -12,35 +12,46 @@ namespace ipvsproxier::netlink {
 
 namespace {
 
-Error cannot_open(Error error) {
-  if (is_no_subsystem(error)) return no_subsystem(error);
-  return in_context(std::move(error), "open conntrack");
+Error failed(const Error& error, std::string_view what) {
+  return in_context(is_no_subsystem(error) ? no_subsystem(error) : error, what);
+}
+
+Status ask_count(NlChannel& channel) {
+  const auto count = channel.query(Operation::generic, encode_get_flow_count());
+  return count ? Status{} : count.error();
 }
 
 }  // namespace
 
 Result<std::unique_ptr<KernelConntrackTable>> KernelConntrackTable::open(const NlOptions& options) {
-  auto channel = NlChannel::open(NETLINK_NETFILTER, options);
-  if (!channel) return cannot_open(channel.error());
-  if (const auto count = channel->query(Operation::generic, encode_get_flow_count()); !count)
-    return cannot_open(count.error());
-  auto parts = NlChannel::open(NETLINK_NETFILTER, options);
-  if (!parts) return cannot_open(parts.error());
-  return std::unique_ptr<KernelConntrackTable>(
-      new KernelConntrackTable(std::move(*channel), std::move(*parts)));
+  auto table = std::make_unique<KernelConntrackTable>(NlOpening{}, options);
+  if (const auto open = table->ready(); !open) return open.error();
+  return table;
+}
+
+KernelConntrackTable::KernelConntrackTable(const NlOpening& opening, const NlOptions& options)
+    : channel_(NETLINK_NETFILTER, options, opening, ask_count),
+      parts_(NETLINK_NETFILTER, options, {.before = opening.before}) {}
+
+Status KernelConntrackTable::ready() {
+  const auto open = channel_.ready();
+  if (open) return open;
+  return is_no_subsystem(open.error()) ? no_subsystem(open.error())
+                                       : in_context(open.error(), "open conntrack");
 }
 
 Result<std::size_t> KernelConntrackTable::count() {
   const auto answer = channel_.query(Operation::generic, encode_get_flow_count());
-  if (!answer) return in_context(answer.error(), "count tracked flows");
+  if (!answer) return failed(answer.error(), "count tracked flows");
   return decode_flow_count(*answer);
 }
 
 Result<ConntrackTable::FlowsPart> KernelConntrackTable::begin_list(
     Family family, const std::set<Protocol>& protocols) {
+  if (const auto open = ready(); !open) return in_context(open.error(), "list flows");
   protocols_ = protocols;
   if (const auto begun = parts_.begin_dump(encode_list_flows(family)); !begun)
-    return in_context(begun.error(), "list flows");
+    return failed(begun.error(), "list flows");
   return next_list();
 }
 
@@ -58,8 +69,7 @@ Result<ConntrackTable::FlowsPart> KernelConntrackTable::next_list() {
     });
     if (!more) {
       parts_.end_dump();
-      const auto& error = more.error();
-      return in_context(is_no_subsystem(error) ? no_subsystem(error) : error, "list flows");
+      return failed(more.error(), "list flows");
     }
     part.last = !*more;
   }
@@ -94,6 +104,7 @@ Result<std::vector<TrackedFlow>> KernelConntrackTable::list_to(Protocol protocol
 }
 
 std::vector<Status> KernelConntrackTable::remove(std::span<const Flow> flows) {
+  if (const auto open = ready(); !open) return std::vector<Status>(flows.size(), open);
   std::vector<Bytes> requests;
   requests.reserve(flows.size());
   for (const auto& flow : flows) requests.push_back(encode_remove_flow(flow));

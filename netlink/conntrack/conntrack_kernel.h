@@ -3,7 +3,7 @@
 // KernelConntrackTable: the tracked flows of the network namespace in which it was opened, over
 // nfnetlink. Sync thread only. Opening and destroying change nothing; but opening makes the kernel
 // load nf_conntrack_netlink where it may (net/netfilter/nfnetlink.c asks for the subsystem's
-// module).
+// module). A table that could not be opened opens itself when it is used (NlChannel).
 //
 // The kernel computes a flow's id from the memory address of the flow and from its addresses and
 // ports (nf_ct_get_id). A later flow with the same addresses and ports has the same id only if the
@@ -23,6 +23,8 @@ class KernelConntrackTable final : public ConntrackTable {
  public:
   // `missing` with the module's name if this kernel cannot list flows.
   static Result<std::unique_ptr<KernelConntrackTable>> open(const NlOptions& options = {});
+  explicit KernelConntrackTable(const NlOpening& opening, const NlOptions& options = {});
+  Status ready();
 
   Result<std::vector<Flow>> list(const FlowQuery& query) override;
   Result<std::size_t> count() override;
@@ -39,9 +41,6 @@ class KernelConntrackTable final : public ConntrackTable {
   }
 
  private:
-  KernelConntrackTable(NlChannel channel, NlChannel parts)
-      : channel_(std::move(channel)), parts_(std::move(parts)) {}
-
   NlChannel channel_;
   NlChannel parts_;  // of begin_list()
   std::set<Protocol> protocols_;

@@ -30,15 +30,25 @@ Status add_service(ByteView payload, std::vector<VirtualService>& services) {
 }  // namespace
 
 Result<std::unique_ptr<KernelIpvsTable>> KernelIpvsTable::open(const NlOptions& options) {
-  auto opened = IpvsChannel::open(options);
-  if (!opened) return opened.error();
-  auto parts = NlChannel::open(NETLINK_GENERIC, options);
-  if (!parts) return in_context(parts.error(), "open IPVS");
-  return std::unique_ptr<KernelIpvsTable>(
-      new KernelIpvsTable(std::move(*opened), std::move(*parts)));
+  auto table = std::make_unique<KernelIpvsTable>(NlOpening{}, options);
+  if (const auto open = table->ready(); !open) return open.error();
+  return table;
+}
+
+KernelIpvsTable::KernelIpvsTable(const NlOpening& opening, const NlOptions& options)
+    : channel_(NETLINK_GENERIC, options, opening,
+               [this](NlChannel& channel) { return find_family(channel); }),
+      parts_(NETLINK_GENERIC, options, {}) {}
+
+Status KernelIpvsTable::find_family(NlChannel& channel) {
+  const auto family = resolve_ipvs(channel);
+  if (!family) return family.error();
+  family_ = *family;
+  return {};
 }
 
 std::vector<Status> KernelIpvsTable::apply(std::span<const IpvsOp> ops) {
+  if (const auto open = ready(); !open) return std::vector<Status>(ops.size(), open);
   const auto send = [&] {
     return apply_ipvs_ops(family_, ops, [this](std::span<const Bytes> requests) {
       return channel_.transact(Operation::generic, requests);
@@ -49,9 +59,8 @@ std::vector<Status> KernelIpvsTable::apply(std::span<const IpvsOp> ops) {
       statuses, [](const auto& status) { return !status && status.error().sys_errno == ENOENT; });
   if (statuses.empty() || !all_missing) return statuses;
   // As with_family(): the module may have come back under another id.
-  const auto family = resolve_ipvs(channel_);
-  if (!family || *family == family_) return statuses;
-  family_ = *family;
+  const auto family = family_;
+  if (!find_family(channel_) || family == family_) return statuses;
   return send();
 }
 
@@ -67,11 +76,10 @@ NlCounters KernelIpvsTable::counters() const {
 // ENOENT for another reason is sent twice.
 template <typename Ask>
 auto KernelIpvsTable::with_family(Ask ask) -> decltype(ask()) {
+  if (const auto open = ready(); !open) return open.error();
   auto answer = ask();
   if (answer || answer.error().sys_errno != ENOENT) return answer;
-  const auto family = resolve_ipvs(channel_);
-  if (!family) return family.error();
-  family_ = *family;
+  if (const auto found = find_family(channel_); !found) return found.error();
   return ask();
 }
 
@@ -114,16 +122,17 @@ Result<std::vector<ListedServer>> KernelIpvsTable::list_servers(const VirtualSer
     return in_context(error,
                       fmt::format("list real servers of virtual service {}", to_string(service)));
   };
-  const auto status = channel_.dump(Operation::ipvs_server, encode_list_servers(family_, service),
-                                    [&](ByteView payload) -> Status {
-                                      auto server =
-                                          decode_server(payload, service.address.family());
-                                      if (server)
-                                        servers.push_back(*server);
-                                      else if (server.error().kind != ErrorKind::unsupported)
-                                        return server.error();
-                                      return {};
-                                    });
+  const auto add_server = [&](ByteView payload) -> Status {
+    auto server = decode_server(payload, service.address.family());
+    if (server)
+      servers.push_back(*server);
+    else if (server.error().kind != ErrorKind::unsupported)
+      return server.error();
+    return {};
+  };
+  const auto status = with_family([&] {
+    return channel_.dump(Operation::ipvs_server, encode_list_servers(family_, service), add_server);
+  });
   if (!status) return failed(status.error());
   // ip_vs_genl_dump_dests answers for an absent service as for a service without servers.
   if (servers.empty())
@@ -148,6 +157,7 @@ Result<IpvsTraffic> KernelIpvsTable::traffic(const VirtualServiceKey& service) {
 // before it refuses the prefix length 0 of an IPv6 one with EINVAL (ip_vs_add_service, ip_vs_ctl.c,
 // 6.1). So this virtual service is never added. A kernel without IPv6 answers EAFNOSUPPORT to all.
 Result<bool> KernelIpvsTable::has_scheduler(ShortName scheduler) {
+  if (const auto open = ready(); !open) return open.error();
   const IpvsOp probe = AddService{.service = {.key = {IpAddress::any(Family::ipv6)},
                                               .scheduler = scheduler,
                                               .netmask_bits = 0}};

@@ -2,8 +2,9 @@
 
 // KernelIpvsTable: the IPVS table of the network namespace in which it was opened, over generic
 // netlink. Sync thread only. Opening and destroying change nothing in the table, but opening may
-// load the ip_vs module (ipvs_channel.h). If the module was unloaded since, listings, timeouts()
-// and apply() make the kernel load it again.
+// load the ip_vs module (ipvs_channel.h). A table that could not be opened opens itself when it is
+// used (NlChannel); until then all operations answer the error. If the module was unloaded since,
+// operations make the kernel load it again.
 
 #include <memory>
 
@@ -12,10 +13,12 @@
 
 namespace ipvsproxier::netlink {
 
-class KernelIpvsTable final : public IpvsTable {
+class KernelIpvsTable : public IpvsTable {
  public:
   // `missing` with the module's name if this kernel has no IPVS.
   static Result<std::unique_ptr<KernelIpvsTable>> open(const NlOptions& options = {});
+  explicit KernelIpvsTable(const NlOpening& opening, const NlOptions& options = {});
+  Status ready() { return channel_.ready(); }
 
   // An add that turns out to be an edit (or the reverse) costs a second request, sent before the
   // next window of operations. The error of an unknown scheduler names the scheduler. After a
@@ -36,16 +39,14 @@ class KernelIpvsTable final : public IpvsTable {
   std::uint64_t requests() const override { return counters().requests(); }
 
  private:
-  // A dump keeps its socket busy: the listing in parts has a socket of its own.
-  KernelIpvsTable(IpvsChannel opened, NlChannel parts)
-      : channel_(std::move(opened.channel)), parts_(std::move(parts)), family_(opened.family) {}
-
+  Status find_family(NlChannel& channel);
   template <typename Ask>
   auto with_family(Ask ask) -> decltype(ask());
 
+  std::uint16_t family_ = 0;
   NlChannel channel_;
+  // A dump keeps its socket busy: the listing in parts has a socket of its own.
   NlChannel parts_;
-  std::uint16_t family_;
 };
 
 }  // namespace ipvsproxier::netlink

@@ -19,6 +19,11 @@ namespace {
 
 constexpr std::string_view kDummyKind = "dummy";
 
+NlOptions with_filtered_dumps(NlOptions options) {
+  options.filtered_dumps = true;
+  return options;
+}
+
 Result<LinkRecord> find_link(NlChannel& channel, std::string_view name) {
   const auto reply = channel.query(Operation::link, encode_get_link(name));
   if (!reply) return in_context(reply.error(), fmt::format("find link {}", name));
@@ -94,12 +99,14 @@ Result<std::vector<AddressRecord>> dump_addresses(NlChannel& channel) {
 
 Result<std::unique_ptr<KernelLinkTable>> KernelLinkTable::open(const NlOptions& options,
                                                                bool enable_ipv6) {
-  auto filtered = options;
-  filtered.filtered_dumps = true;
-  auto channel = NlChannel::open(NETLINK_ROUTE, filtered);
-  if (!channel) return in_context(channel.error(), "open rtnetlink");
-  return std::unique_ptr<KernelLinkTable>(new KernelLinkTable(std::move(*channel), enable_ipv6));
+  auto table = std::make_unique<KernelLinkTable>(NlOpening{}, options, enable_ipv6);
+  if (const auto open = table->ready(); !open) return in_context(open.error(), "open rtnetlink");
+  return table;
 }
+
+KernelLinkTable::KernelLinkTable(const NlOpening& opening, const NlOptions& options,
+                                 bool enable_ipv6)
+    : channel_(NETLINK_ROUTE, with_filtered_dumps(options), opening), enable_ipv6_(enable_ipv6) {}
 
 // addrconf.c: a link with disable_ipv6 takes no address and no route of IPv6. A failure shows when
 // one is added.

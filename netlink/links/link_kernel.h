@@ -1,7 +1,8 @@
 #pragma once
 
 // KernelLinkTable: the links and addresses of the network namespace in which it was opened, over
-// rtnetlink. Sync thread only. Opening and destroying change nothing.
+// rtnetlink. Sync thread only. Opening and destroying change nothing. A table that could not be
+// opened opens itself when it is used (NlChannel).
 
 #include <memory>
 
@@ -17,6 +18,9 @@ class KernelLinkTable final : public LinkTable {
   // set; not where all of IPv6 is disabled (net.ipv6.conf.all).
   static Result<std::unique_ptr<KernelLinkTable>> open(const NlOptions& options = {},
                                                        bool enable_ipv6 = false);
+  explicit KernelLinkTable(const NlOpening& opening, const NlOptions& options = {},
+                           bool enable_ipv6 = false);
+  Status ready() { return channel_.ready(); }
 
   // `missing` with the module's name if the kernel cannot make dummy links.
   Result<bool> ensure_dummy(std::string_view name) override;
@@ -35,9 +39,6 @@ class KernelLinkTable final : public LinkTable {
   std::uint64_t requests() const override { return counters().requests(); }
 
  private:
-  KernelLinkTable(NlChannel channel, bool enable_ipv6)
-      : channel_(std::move(channel)), enable_ipv6_(enable_ipv6) {}
-
   void enable_ipv6(std::string_view name) const;
 
   NlChannel channel_;
