@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <limits>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include <fmt/format.h>
@@ -81,7 +80,21 @@ IpvsTraffic traffic_between(const IpvsTraffic& before, const IpvsTraffic& now) {
   return difference;
 }
 
-void FiguresReader::ask(bool silent) {
+void FiguresReader::ask_silently(const plan::ActualState& kernel) {
+  if (off()) return;
+  if (kernel.services)
+    for (const auto& [key, service] : *kernel.services) last_.try_emplace(key);
+  know_others(kernel);
+  begin(true);
+}
+
+// From now on a virtual service that is not in last_ is new.
+void FiguresReader::know_others(const plan::ActualState& kernel) {
+  for (const auto& key : kernel.foreign) last_[key] = {.pass = passes_};
+  knows_others_ = kernel.services.has_value();
+}
+
+void FiguresReader::begin(bool silent) {
   if (off()) return;
   // A silent one does not read all: it begins anew.
   if (pass_ && (silent || !pass_->silent)) return;
@@ -125,6 +138,7 @@ void FiguresReader::read_some(netlink::IpvsTable& ipvs, const View& view) {
   if (error) return fail(to_string(*error), view);
   if (!pass_->read) return;
   if (pass_->answered == 0 && pass_->skipped > 0) return fail(pass_->first_error, view);
+  know_others(view.kernel);
   end_reading();
   if (pass_->silent) end_pass(view.now);
 }
@@ -137,11 +151,13 @@ std::optional<netlink::Error> FiguresReader::read_planned(netlink::IpvsTable& ip
   for (std::size_t looks = 0;
        read < kServicesAStep && looks < kLooksAStep && next != services.end(); ++looks, ++next) {
     pass_->last = next->first;
+    auto& last = met(next->first);
     const auto series = series_of(next->first, view);
-    if (!series) continue;
-    const auto counted = admit(*series);
-    if (!counted) continue;
-    if (auto error = read_one(ipvs, next->first, *counted, view, read)) return error;
+    const auto counted = series ? admit(*series) : std::nullopt;
+    if (!counted)
+      last = {.pass = passes_};
+    else if (auto error = read_one(ipvs, next->first, last, *counted, view, read))
+      return error;
   }
   if (next != services.end()) return std::nullopt;
   pass_->planned_read = true;
@@ -158,10 +174,12 @@ std::optional<netlink::Error> FiguresReader::read_lingering(netlink::IpvsTable& 
   std::size_t read = 0;
   for (std::size_t looks = 0; read < kServicesAStep && looks < kLooksAStep && next != last_.end();
        ++looks, ++next) {
-    const auto& [key, last] = *next;
+    auto& [key, last] = *next;
     pass_->last = key;
-    if (!last.series || planned.contains(key) || !known || !known->contains(key)) continue;
-    if (auto error = read_one(ipvs, key, *last.series, view, read)) return error;
+    if (planned.contains(key) || !known || !known->contains(key)) continue;
+    last.pass = passes_;
+    if (!last.series) continue;
+    if (auto error = read_one(ipvs, key, last, *last.series, view, read)) return error;
   }
   pass_->read = next == last_.end();
   return std::nullopt;
@@ -194,10 +212,18 @@ void FiguresReader::mark(Counted::iterator series) {
   totals.traffic = traffic;
 }
 
+// A virtual service that is new was made since the reading before, and began at 0.
+FiguresReader::Last& FiguresReader::met(const VirtualServiceKey& key) {
+  const auto [it, is_new] = last_.try_emplace(key);
+  it->second.pass = passes_;
+  if (is_new && knows_others_) it->second.traffic.emplace();
+  return it->second;
+}
+
 // An error: the kernel does not answer as it should, so the rest is not tried. A virtual service
 // that is not there has no figures. `cost`: what was read, in virtual services.
 std::optional<netlink::Error> FiguresReader::read_one(netlink::IpvsTable& ipvs,
-                                                      const VirtualServiceKey& key,
+                                                      const VirtualServiceKey& key, Last& last,
                                                       Counted::iterator series, const View& view,
                                                       std::size_t& cost) {
   mark(series);
@@ -205,50 +231,43 @@ std::optional<netlink::Error> FiguresReader::read_one(netlink::IpvsTable& ipvs,
   ++cost;
   const auto traffic = ipvs.traffic(key);
   if (!traffic && traffic.error().kind != netlink::ErrorKind::missing)
-    return skip(key, traffic.error());
+    return skip(last, traffic.error());
   ++pass_->answered;
   totals.read = true;
   if (!traffic) {
     // Without IPVS nothing is known of what its counters will be.
-    if (traffic.error().sys_errno == ESRCH)
-      last_[key] = {.pass = passes_, .traffic = {}, .series = series};
-    else if (const auto last = last_.find(key); last != last_.end())
-      last->second = {.pass = passes_, .traffic = last->second.traffic, .series = series};
+    if (traffic.error().sys_errno == ESRCH) last.traffic.emplace();
+    last.series = series;
     return std::nullopt;
   }
-  add(key, *traffic, series);
+  add(last, *traffic, series);
   if (pass_->silent) return std::nullopt;
   const auto servers = ipvs.list_servers(key);
   if (!servers && servers.error().kind == netlink::ErrorKind::missing) return std::nullopt;
-  if (!servers) return skip(key, servers.error());
+  if (!servers) return skip(last, servers.error());
   cost += servers->size() / kServersALook;
   add_servers(key, *servers, view, totals);
   return std::nullopt;
 }
 
 // Passes it over for this reading; the error if others would meet it as well.
-std::optional<netlink::Error> FiguresReader::skip(const VirtualServiceKey& key,
-                                                  const netlink::Error& error) {
+std::optional<netlink::Error> FiguresReader::skip(const Last& last, const netlink::Error& error) {
   if (error.kind == netlink::ErrorKind::timeout || error.kind == netlink::ErrorKind::denied)
     return error;
   if (pass_->skipped++ == 0) pass_->first_error = to_string(error);
-  const auto last = last_.find(key);
-  if (last == last_.end()) return std::nullopt;
-  last->second.pass = passes_;
-  if (last->second.series) mark(*last->second.series);
+  if (last.series) mark(*last.series);
   return std::nullopt;
 }
 
 // What came before this reading belongs to the Service that had the virtual service.
-void FiguresReader::add(const VirtualServiceKey& key, const IpvsTraffic& now,
-                        Counted::iterator series) {
-  const auto [it, is_new] = last_.try_emplace(key);
-  if (!is_new) {
-    const auto owner = it->second.series.value_or(series);
-    const auto difference = traffic_between(it->second.traffic, now);
+void FiguresReader::add(Last& last, const IpvsTraffic& now, Counted::iterator series) {
+  if (last.traffic) {
+    const auto owner = last.series.value_or(series);
+    const auto difference = traffic_between(*last.traffic, now);
     for (const auto counter : kCounters) owner->second.traffic.*counter += difference.*counter;
   }
-  it->second = {.pass = passes_, .traffic = now, .series = series};
+  last.traffic = now;
+  last.series = series;
 }
 
 void FiguresReader::add_servers(const VirtualServiceKey& key,
@@ -368,44 +387,6 @@ void FiguresReader::fail(const std::string& cause, const View& view) {
   const bool silent = pass_->silent;
   pass_.reset();
   if (!silent && publish_) publish_({.figures = {}, .end = serve::FiguresPart::End::failed});
-}
-
-void FiguresReader::note(const plan::Transaction& transaction, netlink::IpvsTable& ipvs,
-                         const View& view, const std::function<void()>& progress) {
-  if (off()) return;
-  const auto& known = view.kernel.services;
-  std::size_t reads_left = kReadsATransaction;
-  for (const auto& phase : transaction.phases) {
-    const auto* ops = std::get_if<std::vector<netlink::IpvsOp>>(&phase.work);
-    if (ops == nullptr) continue;
-    for (const auto& op : *ops) {
-      const auto& key = netlink::service_of(op);
-      // One that is ours but whose addition had no answer may have counted already.
-      const bool comes = std::holds_alternative<netlink::AddService>(op) && known &&
-                         !known->contains(key) && !view.kernel.remembered.contains(key);
-      if (comes && series_of(key, view))
-        last_[key] = {.pass = passes_, .traffic = {}, .series = {}};
-      if (!std::holds_alternative<netlink::DeleteService>(op)) continue;
-      if (reads_left > 0 && is_worth_reading(key, view)) {
-        const auto traffic = ipvs.traffic(key);
-        --reads_left;
-        if (traffic)
-          add(key, *traffic, *last_.at(key).series);
-        else if (traffic.error().kind != netlink::ErrorKind::missing)
-          reads_left = 0;
-        progress();
-      }
-      last_.erase(key);
-    }
-  }
-}
-
-// Those of a Service that is gone are not read: a namespace that is deleted would cost a request
-// for each.
-bool FiguresReader::is_worth_reading(const VirtualServiceKey& key, const View& view) const {
-  const auto last = last_.find(key);
-  return last != last_.end() && last->second.series &&
-         view.cluster.services.contains((*last->second.series)->first.service);
 }
 
 }  // namespace ipvsproxier::sync

@@ -6,10 +6,10 @@
 //
 // A reading is asked for (ask()) and read in steps between syncs. After one that took long the next
 // is refused for as long: half of the time is for other work; after one that failed for longer.
-// A virtual service that the kernel does not tell about is left out alone. The counters of a
-// virtual service that was there before this process, or before its Service was to be counted,
-// count from the first reading of it. Traffic since the last reading of a virtual service that
-// others remove is lost.
+// A virtual service that the kernel does not tell about is left out alone. One that was not there
+// at the start, or at the reading before, counts from its beginning; one that was there already
+// before its Service was to be counted, from the first reading of it. What a virtual service
+// counted after the last reading of it is lost when it is removed.
 
 #include <chrono>
 #include <cstddef>
@@ -30,7 +30,6 @@
 #include "proxier/model/service_settings.h"
 #include "proxier/plan/actual_state.h"
 #include "proxier/plan/planner.h"
-#include "proxier/plan/transaction.h"
 #include "proxier/serve/service_figures.h"
 #include "proxier/sync/drain.h"
 
@@ -55,8 +54,6 @@ class FiguresReader {
   // all, and others find some left.
   static constexpr std::size_t kShareOfFree = 4;
   static constexpr std::size_t kServersALook = 100;  // as much work as a virtual service
-  // Virtual services that a transaction removes and that are read before.
-  static constexpr std::size_t kReadsATransaction = 256;
   static constexpr std::chrono::seconds kRestAfterFailure{30};
 
   // What it sees besides the kernel.
@@ -72,18 +69,16 @@ class FiguresReader {
       : which_(which), publish_(std::move(publish)), logger_(logger) {}
 
   bool off() const { return which_ == model::ServiceMetrics::off; }
-  // Begins a reading, unless one runs; `silent`: it is not published.
-  void ask(bool silent = false);
+  // Begins a reading, unless one runs.
+  void ask() { begin(false); }
+  // At the start: what is there counts from now on, which a reading finds out that is not
+  // published.
+  void ask_silently(const plan::ActualState& kernel);
   // There is nothing to read yet: publishes nothing, so that nobody waits.
   void answer_nothing();
   bool running() const { return pass_.has_value(); }
   // Reads the next virtual services, or hands the next figures over. Only while running().
   void step(netlink::IpvsTable& ipvs, const View& view);
-
-  // Before these operations are carried out: reads what will be gone, up to a limit, and nothing
-  // more once the kernel fails. `progress` is called after each answer.
-  void note(const plan::Transaction& transaction, netlink::IpvsTable& ipvs, const View& view,
-            const std::function<void()>& progress);
 
  private:
   struct Series {
@@ -107,8 +102,8 @@ class FiguresReader {
   // The last reading of a virtual service.
   struct Last {
     std::uint64_t pass = 0;
-    netlink::IpvsTraffic traffic;
-    std::optional<Counted::iterator> series;  // whose totals have it; nullopt: none yet
+    std::optional<netlink::IpvsTraffic> traffic;  // nullopt: not known
+    std::optional<Counted::iterator> series;      // whose totals have it; nullopt: none yet
   };
   struct Pass {
     bool silent = false;
@@ -125,18 +120,19 @@ class FiguresReader {
     std::string first_error;
   };
 
+  void begin(bool silent);
+  void know_others(const plan::ActualState& kernel);
   std::optional<Series> series_of(const netlink::VirtualServiceKey& key, const View& view) const;
   // nullopt: there are too many.
   std::optional<Counted::iterator> admit(const Series& series);
   void mark(Counted::iterator series);
+  Last& met(const netlink::VirtualServiceKey& key);
   std::optional<netlink::Error> read_one(netlink::IpvsTable& ipvs,
-                                         const netlink::VirtualServiceKey& key,
+                                         const netlink::VirtualServiceKey& key, Last& last,
                                          Counted::iterator series, const View& view,
                                          std::size_t& cost);
-  std::optional<netlink::Error> skip(const netlink::VirtualServiceKey& key,
-                                     const netlink::Error& error);
-  void add(const netlink::VirtualServiceKey& key, const netlink::IpvsTraffic& now,
-           Counted::iterator series);
+  std::optional<netlink::Error> skip(const Last& last, const netlink::Error& error);
+  static void add(Last& last, const netlink::IpvsTraffic& now, Counted::iterator series);
   void add_servers(const netlink::VirtualServiceKey& key,
                    const std::vector<netlink::ListedServer>& servers, const View& view,
                    Totals& totals) const;
@@ -150,7 +146,6 @@ class FiguresReader {
   void hand_over(TimePoint now);
   void refuse();
   void fail(const std::string& cause, const View& view);
-  bool is_worth_reading(const netlink::VirtualServiceKey& key, const View& view) const;
 
   const model::ServiceMetrics which_;
   const PublishFigures publish_;
@@ -161,7 +156,8 @@ class FiguresReader {
   TimePoint rests_until_{};
   Counted totals_;
   std::map<std::string, std::size_t> of_namespace_;  // how many of them each namespace has
-  std::map<netlink::VirtualServiceKey, Last> last_;  // of those that are counted
+  std::map<netlink::VirtualServiceKey, Last> last_;  // of all that were there
+  bool knows_others_ = false;  // whether a virtual service that is not among them is new
 };
 
 }  // namespace ipvsproxier::sync

@@ -266,7 +266,7 @@ std::vector<Failure> Reconciler::read_whole(const BoundAddresses* bound) {
   planner_.update(in_cluster_.look(cluster_, mirror_.state(), kernel_.rules, planner_), cluster_);
   if (!has_mirror()) holding_.begin(cluster_);
   holding_.note(mirror_.state(), planner_);
-  if (!has_mirror()) figures_.ask(true);  // what is there counts from now on
+  if (!has_mirror()) figures_.ask_silently(mirror_.state());
   state_ = State::following;
   return failures;
 }

@@ -183,7 +183,6 @@ Outcome Reconciler::execute(plan::Transaction transaction, TimePoint now, Pass& 
   if (!transaction.empty() && logger_.should_log(spdlog::level::debug))
     tell_operations(plan::to_text(transaction), logger_);
   flows_.note(transaction, mirror_.state());
-  figures_.note(transaction, kernel_.ipvs, figures_view({}), settings_.progress);
   reading_.parts.note(transaction);
   auto outcome = Applier(kernel_, mirror_, settings_.progress, pause).apply(transaction, pass.stop);
   if (outcome.paused) trash_.give_back(transaction, mirror_.state(), planner_);

@@ -99,6 +99,20 @@ TEST_CASE("virtual services that were there before count from now on") {
   CHECK(scraped(daemon).connections == 5);
 }
 
+TEST_CASE("virtual services that cannot be listed at the start count from their first reading") {
+  auto daemon = counting();
+  daemon.see(web_with({test::e1()}));
+  daemon.ipvs.set_traffic(kWeb, traffic(1000));
+  daemon.ipvs.faults.fail("list virtual services", {netlink::ErrorKind::denied, EPERM, ""});
+  daemon.restart();
+  daemon.see(web_with({test::e1()}));
+  CHECK(scraped(daemon).connections == 0);
+  daemon.clear_faults();
+  daemon.wait(60s);
+  daemon.ipvs.set_traffic(kWeb, traffic(1005));
+  CHECK(scraped(daemon).connections == 5);
+}
+
 TEST_CASE("counters go on when others zero them, remove virtual services or unload the module") {
   auto daemon = counting();
   daemon.see(web_with({test::e1()}));
@@ -134,7 +148,8 @@ TEST_CASE("counters go on while virtual services of their port are replaced") {
   };
   daemon.ipvs.set_traffic(first, traffic(5));
   CHECK(external() == 5);
-  daemon.ipvs.set_traffic(first, traffic(7));  // counted before it goes
+  daemon.ipvs.set_traffic(first, traffic(7));
+  CHECK(external() == 7);
   service.external_ips = {test::ip("192.0.2.2")};
   daemon.see(cluster);
   CHECK_FALSE(daemon.ipvs.contains(first));
@@ -248,32 +263,86 @@ TEST_CASE("a virtual service that cannot be read takes no others' figures") {
   CHECK(figures->back().connections == 12);
 }
 
-TEST_CASE("removals ask for no more than some counters, and for none of a kernel that fails") {
+TEST_CASE("what was counted after the last reading is lost with a virtual service, no more") {
   auto daemon = counting();
-  auto service = test::web_service();
-  for (std::size_t i = 0; i < FiguresReader::kReadsATransaction + 10; ++i)
-    service.external_ips.push_back(
-        test::ip("192.0." + std::to_string(2 + i / 256) + "." + std::to_string(i % 256)));
-  model::ClusterState cluster;
-  cluster.put(service);
+  auto cluster = web_with({test::e1()});
+  auto& service = cluster.services.at({"default", "web"});
+  service.external_ips = {test::ip("192.0.2.1")};
+  daemon.see(cluster);
+  const netlink::VirtualServiceKey key{test::ip("192.0.2.1"), Protocol::tcp, 80};
+  const auto external = [&] {
+    const auto figures = daemon.scrape();
+    REQUIRE(figures);
+    REQUIRE(figures->size() == 2);
+    return figures->back().connections;
+  };
+  daemon.ipvs.set_traffic(key, traffic(5));
+  CHECK(external() == 5);
+  daemon.ipvs.set_traffic(key, traffic(7));
+  const auto readings = daemon.ipvs.counter_readings();
+  const auto without = [&] {
+    service.external_ips.clear();
+    daemon.see(cluster);
+    REQUIRE_FALSE(daemon.ipvs.contains(key));
+    CHECK(daemon.ipvs.counter_readings() == readings);  // a sync asks for none
+    service.external_ips = {test::ip("192.0.2.1")};
+  };
+  SECTION("it is made again before the next reading") {
+    without();
+    daemon.see(cluster);
+    daemon.ipvs.set_traffic(key, traffic(3));
+    CHECK(external() == 8);
+  }
+  SECTION("it is made again after the next reading") {
+    without();
+    CHECK(daemon.scrape()->size() == 1);
+    daemon.see(cluster);
+    daemon.ipvs.set_traffic(key, traffic(300));
+    CHECK(external() == 305);
+  }
+}
+
+TEST_CASE("a Service that is to be counted, for the first time or again, counts from then on") {
+  auto daemon = counting(ServiceMetrics::annotated);
+  auto cluster = web_with({test::e1()});
+  auto& annotations = cluster.services.at({"default", "web"}).annotations;
   daemon.see(cluster);
   daemon.wait(1s);
-  REQUIRE(daemon.scrape()->size() == 2);
-  auto fewer = service;
-  fewer.external_ips.clear();
-  model::ClusterState less;
-  less.put(fewer);
-  SECTION("a limit") {
-    const auto before = daemon.ipvs.counter_readings();
-    daemon.see(less);
-    CHECK(daemon.ipvs.counter_readings() == before + FiguresReader::kReadsATransaction);
-  }
-  SECTION("an error") {
-    daemon.ipvs.faults.fail("read the counters", {netlink::ErrorKind::timeout, ETIMEDOUT, ""});
-    const auto before = daemon.ipvs.counter_readings();
-    daemon.see(less);
-    CHECK(daemon.ipvs.counter_readings() == before + 1);
-  }
+  daemon.ipvs.set_traffic(kWeb, traffic(100));
+  CHECK(daemon.scrape()->empty());
+  annotations = {{"ipvs-proxier/metrics", "true"}};
+  daemon.see(cluster);
+  CHECK(scraped(daemon).connections == 0);
+  daemon.ipvs.set_traffic(kWeb, traffic(104));
+  CHECK(scraped(daemon).connections == 4);
+  annotations.clear();
+  daemon.see(cluster);
+  CHECK(daemon.scrape()->empty());
+  daemon.ipvs.set_traffic(kWeb, traffic(200));
+  annotations = {{"ipvs-proxier/metrics", "true"}};
+  daemon.see(cluster);
+  CHECK(scraped(daemon).connections == 4);
+  daemon.ipvs.set_traffic(kWeb, traffic(201));
+  CHECK(scraped(daemon).connections == 5);
+}
+
+TEST_CASE("a Service that comes back to a virtual service that lingers counts from then on") {
+  FakeDaemonSettings settings{.service_metrics = ServiceMetrics::annotated};
+  settings.options.drain_deleted_services = true;
+  FakeDaemon daemon(std::move(settings));
+  auto cluster = web_with({test::e1()});
+  daemon.see(cluster);
+  daemon.ipvs.set_connections(kWeb, kE1, 1, 0);
+  daemon.ipvs.set_traffic(kWeb, traffic(100));
+  CHECK(daemon.scrape()->empty());
+  daemon.see(model::ClusterState{});
+  REQUIRE(daemon.ipvs.contains(kWeb));
+  CHECK(daemon.scrape()->empty());
+  cluster.services.at({"default", "web"}).annotations = {{"ipvs-proxier/metrics", "true"}};
+  daemon.see(cluster);
+  CHECK(scraped(daemon).connections == 0);
+  daemon.ipvs.set_traffic(kWeb, traffic(101));
+  CHECK(scraped(daemon).connections == 1);
 }
 
 TEST_CASE("traffic before an address changes hands is of the Service that had it") {
