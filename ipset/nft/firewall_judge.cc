@@ -166,11 +166,7 @@ class StepJudge {
     registers_ = {};
     link_register_.reset();
   }
-  // A verdict of another code, as NFT_BREAK is, goes on.
-  void lead_to(const NftVerdict& verdict) {
-    auto action = action_of(verdict);
-    if (!std::holds_alternative<UnknownAction>(action)) lead_to(std::move(action));
-  }
+  void lead_to(const NftVerdict& verdict) { lead_to(action_of(verdict)); }
   void lead_to(Action action) {
     if (!std::holds_alternative<NoAction>(action)) outcome_.leads.push_back(std::move(action));
   }
@@ -274,7 +270,8 @@ class StepJudge {
     budget_.spend(set->elements.size() / kElementsAStep);
     auto found = Truth::no;
     for (const auto& [truth, element] : matches_in(*set, one.source)) {
-      found = std::max(found, truth);
+      // Its limit or quota decides, and that is of the past.
+      found = std::max(found, element->asks ? Truth::maybe : truth);
       const auto* verdict = element->data ? std::get_if<NftVerdict>(&*element->data) : nullptr;
       if (one.target && verdict != nullptr) lead_to(*verdict);
     }
@@ -316,7 +313,11 @@ class StepJudge {
     lead_to(RejectTarget{});
     return Truth::yes;
   }
+  // nft_nat_inet_eval(): a rule for the other family lets the packet go on.
   Truth apply(const netlink::NftNat& one) {
+    if (one.family != netlink::NftFamily::inet &&
+        (one.family == netlink::NftFamily::ip) != (packet_.family == netlink::Family::ipv4))
+      return Truth::yes;
     lead_to(TranslateAction{.direction = one.destination ? Direction::dst : Direction::src});
     return Truth::yes;
   }

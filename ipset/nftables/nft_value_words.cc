@@ -196,6 +196,8 @@ std::string verdict_words(const netlink::NftVerdict& verdict) {
       return "return";
     case NftVerdictCode::go_on:
       return "continue";
+    case NftVerdictCode::no_match:
+      break;
     case NftVerdictCode::jump:
       return "jump " + verdict.chain;
     case NftVerdictCode::go_to:

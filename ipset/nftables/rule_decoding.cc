@@ -338,7 +338,14 @@ Action action_of(const NftVerdict& verdict) {
       return JumpTarget{.chain = verdict.chain};
     case NftVerdictCode::go_to:
       return GotoAction{.chain = verdict.chain};
+    case NftVerdictCode::no_match:
+      return NoAction{};
   }
+  // The kernel takes the low byte for the verdict; a drop may have an error number above it.
+  constexpr std::uint32_t kVerdictMask = 0xff;  // NF_VERDICT_MASK
+  const auto low = static_cast<std::uint32_t>(verdict.code) & kVerdictMask;
+  if (low == static_cast<std::uint32_t>(NftVerdictCode::drop)) return Verdict::drop;
+  if (low == static_cast<std::uint32_t>(NftVerdictCode::accept)) return Verdict::accept;
   return UnknownAction{};
 }
 

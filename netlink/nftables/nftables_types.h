@@ -50,7 +50,8 @@ struct NftTableKey {
 enum class NftVerdictCode : std::int32_t {
   drop = 0,
   accept = 1,
-  go_on = -1,  // NFT_CONTINUE
+  go_on = -1,     // NFT_CONTINUE
+  no_match = -2,  // NFT_BREAK
   jump = -3,
   go_to = -4,
   give_back = -5,  // NFT_RETURN

@@ -405,6 +405,42 @@ TEST_CASE("firewall: a target of iptables is known by its name alone") {
         FirewallTranslation::possible);
 }
 
+TEST_CASE("firewall: an element with a limit or quota may not match") {
+  const auto found = warnings_of(
+      "table ip host {|set seen {|type ipv4_addr; limit rate 10/second;|"
+      "elements = { 10.96.0.1 limit rate 10/second }|}|"
+      "chain c {|type filter hook input priority 0; ip daddr @seen drop|}|}|");
+  REQUIRE(found.size() == 1);
+  CHECK_FALSE(found[0].drops);
+  CHECK(found[0].text.find("chain ip host c may drop what comes for Services (of 10.96.0.1:80)") !=
+        std::string::npos);
+}
+
+TEST_CASE("firewall: a translation to an address of one family leaves the other as it is") {
+  const std::string rules =
+      "table inet ports {|chain p {|type nat hook prerouting priority -100;|"
+      "tcp dport 80 dnat ip to 10.244.0.9|}|}|";
+  CHECK(
+      warnings_of(rules, {firewall_sample("fd00:96::1", 80, "fd00:244::2")}, PacketFilter::iptables)
+          .empty());
+  CHECK(warnings_of(rules, {firewall_sample("10.96.0.1", 80, "10.244.0.2")}, PacketFilter::iptables)
+            .size() == 1);
+}
+
+// The kernel takes the low byte for the verdict (NF_VERDICT_MASK); up to Linux 6.8 programs may set
+// the others.
+TEST_CASE("firewall: a drop with an error number drops") {
+  NoSets none;
+  const auto verdict = netlink::NftVerdict{static_cast<netlink::NftVerdictCode>(1 << 16), {}};
+  const std::vector<std::vector<NftStep>> rules{
+      steps_of(std::vector<netlink::NftExpression>{netlink::NftImmediate{.data = verdict}},
+               netlink::Family::ipv4, none)};
+  const FirewallTable table{.rules = [&](const auto&) { return &rules; }, .set = {}};
+  LookBudget budget;
+  CHECK(fate_in(table, "c", true, {.destination = *IpAddress::parse("10.96.0.1")}, budget) ==
+        FirewallFate::drops);
+}
+
 TEST_CASE("firewall: node ports outside the usual range are named") {
   const auto found = warnings_of(chain("input priority 0; policy drop", ""),
                                  {node_port_sample("10.0.1.1", 8080, "10.244.0.2"),

@@ -16,6 +16,7 @@
 namespace ipvsproxier::ipset {
 namespace {
 
+using netlink::Family;
 using netlink::Protocol;
 
 std::string in_words(const Rule& rule) {

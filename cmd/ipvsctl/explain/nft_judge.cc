@@ -11,6 +11,7 @@
 
 #include "cmd/ipvsctl/explain/nft_field.h"
 #include "cmd/ipvsctl/explain/nft_lookup.h"
+#include "ipset/nftables/rule_decoding.h"
 
 namespace ipvsproxier::ctl {
 
@@ -18,7 +19,6 @@ using ipset::Action;
 using netlink::Bytes;
 using netlink::Family;
 using netlink::NftFamily;
-using netlink::NftVerdictCode;
 
 namespace {
 
@@ -90,24 +90,6 @@ Answer compared(const NftField& field, const netlink::NftCompare& compare) {
   if (compare.op == Op::less_equal) return truth(field.bytes <= compare.data);
   if (compare.op == Op::greater) return truth(field.bytes > compare.data);
   return truth(field.bytes >= compare.data);
-}
-
-Action verdict_action(const netlink::NftVerdict& verdict) {
-  switch (verdict.code) {
-    case NftVerdictCode::accept:
-      return ipset::Verdict::accept;
-    case NftVerdictCode::drop:
-      return ipset::Verdict::drop;
-    case NftVerdictCode::give_back:
-      return ipset::Verdict::return_;
-    case NftVerdictCode::go_on:
-      return ipset::NoAction{};
-    case NftVerdictCode::jump:
-      return ipset::JumpTarget{verdict.chain};
-    case NftVerdictCode::go_to:
-      return ipset::GotoAction{verdict.chain};
-  }
-  return ipset::UnknownAction{};
 }
 
 // Codes of ICMP of both families, and those that stand for one of either.
@@ -229,7 +211,7 @@ class NftRun {
       return registers_.store(*one.target, NftField::of(*bytes));
     const auto* const verdict = std::get_if<netlink::NftVerdict>(&*data);
     if (verdict == nullptr || !to_verdict) return act_unknown();
-    end(verdict_action(*verdict));
+    end(ipset::action_of(*verdict));
   }
   // A lookup that cannot be judged.
   void miss(std::optional<std::uint32_t> target) {
@@ -252,7 +234,7 @@ class NftRun {
   }
   void take(const netlink::NftImmediate& one) {
     if (const auto* const verdict = std::get_if<netlink::NftVerdict>(&one.data))
-      return end(verdict_action(*verdict));
+      return end(ipset::action_of(*verdict));
     registers_.store(one.target, NftField::of(std::get<Bytes>(one.data)));
   }
   void take(const netlink::NftMasquerade& /*one*/) { end(ipset::MasqueradeTarget{}); }
