@@ -6,7 +6,7 @@ usage: check_layering.py ROOT         checks the sources below ROOT
 
 The rules: netlink <- ipset <- proxier <- cmd; inside proxier, api <- model <- plan, sync on plan; api <-
 access <- watch; manifests and config on api; plan and model see only the values and codecs of netlink and
-ipset, never a kernel table; only cmd names a concrete table; the two programs below cmd do not know each
+ipset, never a kernel table; ipset/judge does not know ipset/nft, which asks it; only cmd names a concrete table; the two programs below cmd do not know each
 other, and what ipvsctl shows is made from values, without its commands; nothing includes test. What stands
 in netlink/ itself knows none of its folders. C and third-party headers stay in the rooms named below, and
 out of our own headers where they would leak through them. JSON and YAML are written in one place, and
@@ -60,10 +60,11 @@ PUBLISH = {"proxier/serve/status.h", "proxier/serve/metrics.h", "proxier/serve/s
 EXTRA_HEADERS = {"proxier/sync": PUBLISH, "proxier/watch": PUBLISH,
                  "proxier/config": {"proxier/serve/listen_socket.h"}}
 
-# ipset uses netlink for addresses, results and descriptors, for the channel its listings need, and for
-# nf_tables: its codec, and notifications, which tell whether a listing holds.
+# ipset uses netlink for addresses, results and descriptors, for the channel its listings need, for the key of
+# the virtual service that a judged packet belongs to, and for nf_tables: its codec, and notifications, which
+# tell whether a listing holds.
 IPSET_NETLINK = re.compile(r"netlink/(ip_address|result|unique_fd|nl_answers|nl_channel|nl_codec|"
-                           r"containers/\w+|nftables/nftables_(types|codec|events|foreign|monitor|transaction))\.h$")
+                           r"containers/\w+|ipvs/ipvs_types|nftables/nftables_(types|codec|events|foreign|monitor|transaction))\.h$")
 
 # serve speaks of addresses and results; the kernel is not its business.
 SERVE_NETLINK = re.compile(r"netlink/(ip_address|result|unique_fd)\.h$")
@@ -125,6 +126,8 @@ def project_violations(path, target):
         yield "ipset uses netlink for addresses, results and descriptors only"
     if room == "proxier/serve" and other == "netlink" and not SERVE_NETLINK.search(target):
         yield "serve uses netlink for addresses, results and descriptors only"
+    if path.startswith("ipset/judge/") and target.startswith("ipset/nft/"):
+        yield "the engine does not know who judges packets"
     if room in PURE_ROOMS and other in ("netlink", "ipset") and not PURE_HEADER.search(target):
         yield f"{room} may use only the values of {other}"
     source, used = CTL_ROOM.match(path), CTL_ROOM.match(target)
@@ -180,6 +183,9 @@ SELF_TEST = [
     ("netlink/conntrack/a.cc", "<linux/netfilter/nfnetlink_conntrack.h>", ""),
     ("netlink/nftables/a.cc", "<linux/netfilter/nf_tables.h>", ""),
     ("netlink/a.cc", "<linux/netfilter/nf_tables.h>", "does not belong here"),
+    ("ipset/judge/a.cc", '"netlink/ipvs/ipvs_types.h"', ""),
+    ("ipset/judge/a.cc", '"ipset/nft/host_firewall.h"', "does not know who judges packets"),
+    ("ipset/nft/a.cc", '"ipset/judge/chain_walk.h"', ""),
     ("ipset/nftables/a.cc", '"netlink/nftables/nftables_codec.h"', ""),
     ("ipset/nftables/a.cc", '"netlink/nftables/nftables_monitor.h"', ""),
     ("netlink/a.h", "<linux/netfilter/nfnetlink.h>", "does not belong here"),

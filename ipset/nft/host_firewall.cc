@@ -12,10 +12,9 @@
 #include <fmt/format.h>
 
 #include "ipset/nft/firewall_advice.h"
-#include "ipset/nft/firewall_judge.h"
-#include "ipset/nft/legacy_judge.h"
 #include "ipset/nft/program_leftovers.h"
 #include "ipset/nft/read_table.h"
+#include "ipset/nft/sample_walk.h"
 #include "ipset/nftables/flow_table.h"
 #include "ipset/nftables/foreign_steps.h"
 #include "ipset/nftables/nft_set_elements.h"
@@ -54,51 +53,55 @@ const Passing* passing_of(const netlink::NftBase& base) {
   return found == kPassings.end() || is_late ? nullptr : found;
 }
 
-FirewallPacket packet_of(const FirewallSample& sample, const netlink::NftBase& base) {
-  FirewallPacket packet{.family = sample.address.family(),
-                        .source = {},
-                        .destination = {},
-                        .protocol = sample.protocol,
-                        .source_port = {},
-                        .destination_port = {}};
-  const bool comes = base.hook == NftHook::prerouting || base.hook == NftHook::input;
-  if (comes) {
-    packet.source_port = kClientPort;
-    packet.destination = sample.address;
-    packet.destination_port = sample.port;
-    packet.to_here = true;
-  } else if (base.hook == NftHook::forward) {
-    packet.is_new = false;
+// A packet at that place of which only the family is known.
+SamplePacket any_packet(Family family, const netlink::NftBase& base) {
+  SamplePacket sample;
+  auto& packet = sample.packet;
+  packet.source = packet.destination = netlink::IpAddress::any(family);
+  packet.mark_known = packet.connection_mark_known = 0;
+  const bool is_first = base.hook == NftHook::prerouting || base.hook == NftHook::input;
+  if (base.hook == NftHook::prerouting && base.priority < kTrackingPriority)
+    packet.tracking = Tracking::not_yet;
+  packet.established = packet.is_answer = base.hook == NftHook::forward;
+  packet.status_known = is_first;
+  // In the hook output there is no link that a packet came by.
+  packet.in_link_is = base.hook == NftHook::output        ? LinkFact::named
+                      : base.hook == NftHook::postrouting ? LinkFact::unknown
+                                                          : LinkFact::not_loopback;
+  packet.out_link_is = is_first ? LinkFact::named : LinkFact::not_loopback;
+  sample.to_here = is_first;
+  return sample;
+}
+
+SamplePacket packet_of(const FirewallSample& sample, const netlink::NftBase& base) {
+  auto result = any_packet(sample.address.family(), base);
+  auto& packet = result.packet;
+  packet.protocol = sample.protocol;
+  if (base.hook == NftHook::forward) {
     packet.destination_port = kClientPort;
     if (base.priority < kIpvsAnswers && sample.server) {
-      packet.source = sample.server;
+      packet.source = *sample.server;
       packet.source_port = sample.server_port;
     } else if (base.priority > kIpvsAnswers) {
       packet.source = sample.address;
       packet.source_port = sample.port;
     }
-  } else {
-    packet.from_elsewhere = false;
-    packet.source_port = kClientPort;
-    packet.destination = sample.server;
-    if (sample.server) packet.destination_port = sample.server_port;
-    packet.first_destination = sample.address;
-    packet.first_destination_port = sample.port;
-    packet.of_ipvs = true;
+    return result;
   }
-  return packet;
-}
-
-// Of a family of which nothing is known.
-FirewallPacket any_packet(Family family, const netlink::NftBase& base) {
-  return {.family = family,
-          .source = {},
-          .destination = {},
-          .source_port = {},
-          .destination_port = {},
-          .is_new = base.hook != NftHook::forward,
-          .from_elsewhere = base.hook != NftHook::output && base.hook != NftHook::postrouting,
-          .to_here = base.hook == NftHook::prerouting || base.hook == NftHook::input};
+  packet.source_port = kClientPort;
+  if (result.to_here) {
+    packet.destination = sample.address;
+    packet.destination_port = sample.port;
+    return result;
+  }
+  if (sample.server) {
+    packet.destination = *sample.server;
+    packet.destination_port = sample.server_port;
+  }
+  packet.first = {
+      .source = packet.source, .destination = sample.address, .destination_port = sample.port};
+  packet.connection = {.address = sample.address, .protocol = sample.protocol, .port = sample.port};
+  return result;
 }
 
 std::vector<FirewallSample> some_of(const std::vector<FirewallSample>& samples, Family family) {
@@ -113,7 +116,7 @@ std::vector<FirewallSample> some_of(const std::vector<FirewallSample>& samples, 
 }
 
 // `accepts`: what the policy does.
-using Judge = std::function<FirewallFate(const FirewallPacket&, bool accepts)>;
+using Judge = std::function<FirewallFate(const SamplePacket&, bool accepts)>;
 
 Judged judge_chain(const std::vector<Family>& families, const netlink::NftBase& base,
                    const std::vector<FirewallSample>& samples, LookBudget& budget,
@@ -123,7 +126,7 @@ Judged judge_chain(const std::vector<Family>& families, const netlink::NftBase& 
   const bool some_serve = std::ranges::any_of(
       samples, [](const FirewallSample& sample) { return sample.server.has_value(); });
   // Whether it passes; no word of one that the budget did not reach.
-  const auto passes = [&](const FirewallPacket& packet) {
+  const auto passes = [&](const SamplePacket& packet) {
     const auto fate = judge(packet, base.accepts);
     if (budget.is_spent() || fate == FirewallFate::passes) return true;
     judged.drops = judged.drops || fate == FirewallFate::drops;
@@ -181,14 +184,19 @@ Judged judge_destinations(ReadTable& table, NftFamily family, const std::string&
                           LookBudget& budget) {
   Judged judged;
   for (const auto& sample : one_of_each_port(samples, family)) {
-    auto packet = packet_of(sample, {.type = "nat", .hook = NftHook::prerouting, .priority = 0});
-    packet.from_elsewhere = base.hook == NftHook::prerouting;
-    const auto view = table.view(packet.family);
-    auto translation = translation_in(view, name, packet, budget);
+    auto one = packet_of(sample, {.type = "nat", .hook = NftHook::prerouting, .priority = 0});
+    const bool comes = base.hook == NftHook::prerouting;
+    one.packet.status_known = comes;
+    if (!comes) {
+      one.packet.in_link_is = LinkFact::named;
+      one.packet.out_link_is = LinkFact::unknown;
+    }
+    const auto view = table.view(sample.address.family());
+    const auto judge = [&] { return translation_of(walk_sample(view, name, true, one, budget)); };
+    auto translation = judge();
     // Rules of docker except its own link: of others it takes packets for certain.
-    packet.from_unnamed_link = packet.from_elsewhere;
-    if (translation == FirewallTranslation::possible)
-      translation = std::max(translation, translation_in(view, name, packet, budget));
+    if (comes) one.packet.in_link_is = LinkFact::unnamed;
+    if (translation == FirewallTranslation::possible) translation = std::max(translation, judge());
     if (budget.is_spent()) break;
     if (translation == FirewallTranslation::none) continue;
     judged.drops = judged.drops || translation == FirewallTranslation::certain;
@@ -297,7 +305,8 @@ netlink::Result<FirewallLook> find_firewall_warnings(FilterTable& nftables, Pack
     } else {
       judged = judge_chain(families_of(table->key().family), base, samples, budget,
                            [&, of = table, in = chain](const auto& packet, bool accepts) {
-                             return fate_in(of->view(packet.family), in, accepts, packet, budget);
+                             const auto view = of->view(packet.packet.family());
+                             return fate_of(walk_sample(view, in, accepts, packet, budget));
                            });
       if (!judged.empty())
         look.warnings.push_back(nft_drop_warning(name, *passing_of(base), judged));
@@ -327,10 +336,10 @@ FirewallLook find_legacy_warnings(Family family, const WholeTable& table, Packet
                                 .hook = passing.hook,
                                 .priority = 0,
                                 .accepts = policy->second != Verdict::drop};
-    const auto judged = judge_chain({family}, base, samples, budget,
-                                    [&](const FirewallPacket& packet, bool accepts) {
-                                      return fate_in(table, chain, accepts, packet, budget);
-                                    });
+    const auto judged =
+        judge_chain({family}, base, samples, budget, [&](const SamplePacket& packet, bool accepts) {
+          return fate_of(walk_sample(table, chain, accepts, packet, budget));
+        });
     if (!judged.whole) look.unjudged[legacy_table_name(family)] = kTooLong;
     if (!judged.empty() && (judged.drops || !base.accepts))
       look.warnings.push_back(legacy_drop_warning(family, passing, rules->second, judged));

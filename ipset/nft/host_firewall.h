@@ -1,7 +1,7 @@
 #pragma once
 
 // Finds the chains of others that drop packets of Services, or give them another destination, by
-// judging packets of some virtual services (firewall_judge.h, legacy_judge.h). One thread.
+// judging packets of some virtual services (sample_walk.h). One thread.
 //
 // Where packets of a Service meet such chains (net/netfilter/ipvs/ip_vs_core.c, 6.1): what comes
 // for a virtual service passes prerouting and input, where IPVS takes it at priority 98; what IPVS
@@ -20,7 +20,7 @@
 #include <string>
 #include <vector>
 
-#include "ipset/nft/look_budget.h"
+#include "ipset/judge/look_budget.h"
 #include "ipset/nftables/filter_table.h"
 #include "ipset/rules/packet_filter.h"
 #include "ipset/rules/rule_types.h"

@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "ipset/nftables/rule_decoding.h"
 #include "ipset/sets/printable_name.h"
 #include "netlink/nftables/nftables_foreign.h"
 
@@ -159,8 +160,7 @@ LeftRule left_rule(const std::vector<NftStep>& steps) {
     LeftRule one;
     if (const auto* immediate = std::get_if<netlink::NftImmediate>(&step)) {
       if (const auto* verdict = std::get_if<netlink::NftVerdict>(&immediate->data))
-        one = {verdict->code == netlink::NftVerdictCode::drop ? Deed::rejects : Deed::nothing,
-               verdict->chain};
+        one = std::visit(ActionReader{names_address}, action_of(*verdict));
     } else if (std::holds_alternative<netlink::NftReject>(step)) {
       one.deed = Deed::rejects;
     } else if (const auto* nat = std::get_if<netlink::NftNat>(&step)) {

@@ -23,7 +23,7 @@ bool has_family(NftFamily table, Family family) {
 
 FirewallTable ReadTable::view(Family family) {
   return {.rules = [this, family](const std::string& chain) { return rules(chain, family); },
-          .set = [this](const std::string& name) { return set(name); }};
+          .sets = {.table = {}, .find = [this](const std::string& name) { return set(name); }}};
 }
 
 const ReadTable::Steps* ReadTable::rules(const std::string& chain, Family family) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// ReadTable: a table of nf_tables with those of its sets that rules asked for, as the judges of
-// firewall_judge.h see it. One thread.
+// ReadTable: a table of nf_tables with those of its sets that rules asked for, as
+// sample_walk.h sees it. One thread.
 
 #include <cstddef>
 #include <map>
@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "ipset/nft/firewall_judge.h"
+#include "ipset/nft/sample_walk.h"
 #include "ipset/nftables/filter_table.h"
 #include "ipset/nftables/foreign_steps.h"
 #include "netlink/ip_address.h"

@@ -8,10 +8,9 @@
 #include <utility>
 #include <variant>
 
-#include "ipset/nft/firewall_judge.h"
 #include "ipset/nft/host_firewall.h"
-#include "ipset/nft/legacy_judge.h"
 #include "ipset/nft/read_table.h"
+#include "ipset/nft/sample_walk.h"
 #include "ipset/sets/printable_name.h"
 #include "netlink/nftables/nftables_foreign.h"
 
@@ -24,9 +23,6 @@ using netlink::IpAddress;
 using netlink::NftHook;
 using netlink::Protocol;
 
-// Connection tracking sees packets at this priority of prerouting and output
-// (NF_IP_PRI_CONNTRACK).
-constexpr std::int32_t kTracks = -200;
 constexpr std::uint16_t kAnyClientPort = 40000;
 constexpr std::uint32_t kPorts = 0x10000;
 constexpr std::array kTransports = {Protocol::tcp, Protocol::udp, Protocol::sctp};
@@ -75,7 +71,7 @@ class Bounds {
 };
 
 // Whether the rules of one place keep a packet from connection tracking.
-using Untracks = std::function<bool(const FirewallPacket&)>;
+using Untracks = std::function<bool(const SamplePacket&)>;
 
 // One place that packets pass before connection tracking: of clients, or of this node.
 struct UntrackingPlace {
@@ -108,7 +104,9 @@ class PortSearch {
       const auto next = std::next(it);
       const auto last =
           static_cast<std::uint16_t>((next == bounds_.all().end() ? kPorts : *next) - 1);
-      if (!is_named(places, address, protocol, first)) continue;
+      // No packet has port 0, which stands for one that is not known.
+      const auto port = std::max<std::uint16_t>(first, 1);
+      if (port > last || !is_named(places, address, protocol, port)) continue;
       auto& ports = look.ports;
       if (!ports.empty() && ports.back().address == address && ports.back().table == table_ &&
           ports.back().protocol == protocol && ports.back().last + 1 == first)
@@ -121,19 +119,23 @@ class PortSearch {
   bool is_named(const std::vector<UntrackingPlace>& places, const IpAddress& address,
                 Protocol protocol, std::optional<std::uint16_t> port) {
     return std::ranges::any_of(places, [&](const UntrackingPlace& place) {
-      FirewallPacket packet{.family = family_,
-                            .source = {},
-                            .destination = address,
-                            .protocol = protocol,
-                            .source_port = kAnyClientPort,
-                            .destination_port = port,
-                            .from_elsewhere = !place.is_output,
-                            .to_here = true};
-      if (!place.untracks(packet)) return false;
+      SamplePacket sample{
+          .packet = {.source = IpAddress::any(family_),
+                     .source_port = kAnyClientPort,
+                     .destination = address,
+                     .destination_port = port.value_or(0),
+                     .protocol = protocol,
+                     .mark_known = 0,
+                     .tracking = Tracking::not_yet,
+                     .connection_mark_known = 0,
+                     .in_link_is = place.is_output ? LinkFact::named : LinkFact::not_loopback,
+                     .out_link_is = place.is_output ? LinkFact::unknown : LinkFact::named},
+          .to_here = true};
+      if (!place.untracks(sample)) return false;
       // Without a port any rule may hold for any address.
       if (!port) return true;
-      packet.destination = nowhere(family_);
-      return !place.untracks(packet) && !budget_.is_spent();
+      sample.packet.destination = nowhere(family_);
+      return !place.untracks(sample) && !budget_.is_spent();
     });
   }
 
@@ -173,7 +175,7 @@ void add_bounds(const NftStep& step, ReadTable& table, Bounds& bounds) {
 }
 
 bool is_before_tracking(const netlink::NftBase& base) {
-  return base.type == "filter" && base.priority < kTracks &&
+  return base.type == "filter" && base.priority < kTrackingPriority &&
          (base.hook == NftHook::prerouting || base.hook == NftHook::output);
 }
 
@@ -190,8 +192,8 @@ void search_nft(ReadTable& table, Family family, const std::string& name,
       }
     if (listed.base && is_before_tracking(*listed.base))
       places.push_back({listed.base->hook == NftHook::output,
-                        [&, view = table.view(family), in = chain](const FirewallPacket& packet) {
-                          return untracks_in(view, in, packet, budget);
+                        [&, view = table.view(family), in = chain](const SamplePacket& sample) {
+                          return walk_sample(view, in, true, sample, budget).can_untrack;
                         }});
   }
   if (any) PortSearch(family, name, bounds, budget).search(places, addresses, look);
@@ -250,9 +252,10 @@ UntrackedLook find_legacy_untracked_ports(Family family, const WholeTable& table
   std::vector<UntrackingPlace> places;
   for (const auto* chain : {"PREROUTING", "OUTPUT"})
     if (table.chains.contains(chain))
-      places.push_back({chain == std::string_view("OUTPUT"), [&, chain](const auto& packet) {
-                          return untracks_in(table, chain, packet, budget);
-                        }});
+      places.push_back(
+          {chain == std::string_view("OUTPUT"), [&, chain](const SamplePacket& sample) {
+             return walk_sample(table, chain, true, sample, budget).can_untrack;
+           }});
   budget.begin_share(1);
   PortSearch(family, legacy_raw_name(family), bounds, budget).search(places, addresses, look);
   std::ranges::sort(look.ports);

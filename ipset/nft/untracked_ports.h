@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "ipset/nft/look_budget.h"
+#include "ipset/judge/look_budget.h"
 #include "ipset/nft/untracked_types.h"
 #include "ipset/nftables/filter_table.h"
 #include "ipset/rules/rule_types.h"

@@ -21,10 +21,6 @@ using netlink::NftVerdictCode;
 
 constexpr std::uint32_t kInterfaceKey = 6;       // NFT_META_IIFNAME
 constexpr std::size_t kWholeInterfaceName = 16;  // IFNAMSIZ
-constexpr std::uint32_t kNewBit = 1U << 3;       // NF_CT_STATE_BIT() of the kernel's states
-constexpr std::uint32_t kRelatedBit = 1U << 2;
-constexpr std::uint32_t kEstablishedBit = 1U << 1;
-constexpr std::uint32_t kInvalidBit = 1U << 0;  // NF_CT_STATE_INVALID_BIT
 
 // Of the source address in the headers of IPv4 and IPv6.
 constexpr std::uint32_t source_offset(Family family) {
@@ -146,10 +142,11 @@ class LooseDecoder {
       }
       case Loaded::state: {
         const auto bits = number_in(mask);
-        return bits && match(ConntrackStateMatch{.is_new = (*bits & kNewBit) != 0,
-                                                 .related = (*bits & kRelatedBit) != 0,
-                                                 .established = (*bits & kEstablishedBit) != 0,
-                                                 .invalid = (*bits & kInvalidBit) != 0});
+        return bits && match(ConntrackStateMatch{
+                           .is_new = (*bits & netlink::nft_ct_state::kNew) != 0,
+                           .related = (*bits & netlink::nft_ct_state::kRelated) != 0,
+                           .established = (*bits & netlink::nft_ct_state::kEstablished) != 0,
+                           .invalid = (*bits & netlink::nft_ct_state::kInvalid) != 0});
       }
       case Loaded::status:
         if (number_in(compare.data) == 0U) return match(UntranslatedMatch{});

@@ -35,13 +35,6 @@ constexpr std::uint32_t kInterfaceName = 6;    // NFT_META_IIFNAME
 constexpr std::uint32_t kInterfaceBytes = 16;  // IFNAMSIZ
 constexpr std::uint32_t kPortOffset = 2;       // of the destination, in TCP, UDP and SCTP
 constexpr std::uint32_t kLocalAddress = 2;     // RTN_LOCAL
-// NF_CT_STATE_BIT() and IPS_CONFIRMED of <linux/netfilter/nf_conntrack_common.h>.
-constexpr std::uint32_t kInvalidState = 1U << 0;
-constexpr std::uint32_t kEstablishedState = 1U << 1;
-constexpr std::uint32_t kRelatedState = 1U << 2;
-constexpr std::uint32_t kNewState = 1U << 3;
-constexpr std::uint32_t kConfirmed = 1U << 3;
-constexpr std::uint32_t kDestinationChanged = 1U << 5;  // IPS_DST_NAT
 
 netlink::Bytes in_machine_order(std::uint32_t number) {
   netlink::Bytes bytes(sizeof number);
@@ -179,9 +172,10 @@ class Encoder {
   }
   bool add(const ConntrackStateMatch& match, const Rule& /*rule*/) {
     put(NftCt{.key = NftCt::kState, .target = netlink::nft_register(0), .direction = {}});
-    mask(in_machine_order((match.is_new ? kNewState : 0) | (match.related ? kRelatedState : 0) |
-                          (match.established ? kEstablishedState : 0) |
-                          (match.invalid ? kInvalidState : 0)));
+    mask(in_machine_order((match.is_new ? netlink::nft_ct_state::kNew : 0) |
+                          (match.related ? netlink::nft_ct_state::kRelated : 0) |
+                          (match.established ? netlink::nft_ct_state::kEstablished : 0) |
+                          (match.invalid ? netlink::nft_ct_state::kInvalid : 0)));
     compare(in_machine_order(0), true);
     return true;
   }
@@ -201,13 +195,13 @@ class Encoder {
   }
   bool add(const ConfirmedMatch& match, const Rule& /*rule*/) {
     put(NftCt{.key = NftCt::kStatus, .target = netlink::nft_register(0), .direction = {}});
-    mask(in_machine_order(kConfirmed));
-    compare(in_machine_order(kConfirmed), match.negated);
+    mask(in_machine_order(netlink::nft_ct_status::kConfirmed));
+    compare(in_machine_order(netlink::nft_ct_status::kConfirmed), match.negated);
     return true;
   }
   bool add(const UntranslatedMatch& /*match*/, const Rule& /*rule*/) {
     put(NftCt{.key = NftCt::kStatus, .target = netlink::nft_register(0), .direction = {}});
-    mask(in_machine_order(kDestinationChanged));
+    mask(in_machine_order(netlink::nft_ct_status::kDestinationTranslated));
     compare(in_machine_order(0));
     return true;
   }

@@ -67,8 +67,8 @@ void add_flags(ReadCondition& read, const xt_tcp& tcp) {
   if ((tcp.flg_mask & ~all_of(kFlagNames)) != 0)
     read.conditions.emplace_back(UnknownCondition{});
   else
-    read.conditions.emplace_back(
-        FixedCondition{.holds = ((kSyn & tcp.flg_mask) == tcp.flg_cmp) != negated});
+    read.conditions.emplace_back(FixedCondition{
+        .holds = ((kSyn & tcp.flg_mask) == tcp.flg_cmp) != negated, .of_first = true});
 }
 
 std::optional<ReadCondition> read_tcp(const Extension& given) {

@@ -214,10 +214,11 @@ struct IpvsCondition {
   bool negated = false;
   friend auto operator<=>(const IpvsCondition&, const IpvsCondition&) = default;
 };
-// A condition with the same result for the first packet of every TCP, UDP or SCTP connection: for
-// example fragments (never) or TCP flags (SYN).
+// A condition with the same result for every packet of TCP, UDP or SCTP, as fragments (never), or
+// for the first packet of every connection, as TCP flags (SYN).
 struct FixedCondition {
   bool holds = false;
+  bool of_first = false;  // for the first packet alone
   friend auto operator<=>(const FixedCondition&, const FixedCondition&) = default;
 };
 // A condition that depends on time, on chance, or on data that is not read.

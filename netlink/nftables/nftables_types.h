@@ -178,6 +178,24 @@ struct NftMeta {
   friend bool operator==(const NftMeta&, const NftMeta&) = default;
 };
 
+// Bits of the state of a packet's connection, and of its status
+// (<linux/netfilter/nf_conntrack_common.h>).
+namespace nft_ct_state {
+inline constexpr std::uint32_t kInvalid = 1U << 0;
+inline constexpr std::uint32_t kEstablished = 1U << 1;
+inline constexpr std::uint32_t kRelated = 1U << 2;
+inline constexpr std::uint32_t kNew = 1U << 3;
+inline constexpr std::uint32_t kUntracked = 1U << 6;
+}  // namespace nft_ct_state
+namespace nft_ct_status {
+inline constexpr std::uint32_t kExpected = 1U << 0;
+inline constexpr std::uint32_t kSeenReply = 1U << 1;
+inline constexpr std::uint32_t kAssured = 1U << 2;
+inline constexpr std::uint32_t kConfirmed = 1U << 3;
+inline constexpr std::uint32_t kSourceTranslated = 1U << 4;
+inline constexpr std::uint32_t kDestinationTranslated = 1U << 5;
+}  // namespace nft_ct_status
+
 // NFT_CT_*.
 struct NftCt {
   static constexpr const char* kName = "ct";

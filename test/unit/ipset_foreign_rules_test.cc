@@ -126,10 +126,10 @@ TEST_CASE("foreign rules: ports and flags of TCP") {
   CHECK(read.description == "-p tcp -m tcp --dport 80 --tcp-flags FIN,SYN,RST,ACK SYN -j ACCEPT");
   CHECK(read.conditions.at(1) ==
         Condition(PortCondition{.directions = {Direction::dst}, .ranges = {{80, 80}}}));
-  CHECK(read.conditions.at(2) == Condition(FixedCondition{.holds = true}));
+  CHECK(read.conditions.at(2) == Condition(FixedCondition{.holds = true, .of_first = true}));
   syn.invflags = XT_TCP_INV_FLAGS;
   read = foreign(parts_of(entry, {extension("tcp", 0, syn)}, standard()), "ACCEPT");
-  CHECK(read.conditions.at(2) == Condition(FixedCondition{.holds = false}));
+  CHECK(read.conditions.at(2) == Condition(FixedCondition{.holds = false, .of_first = true}));
   syn.option = 5;
   read = foreign(parts_of(entry, {extension("tcp", 0, syn)}, standard()), "ACCEPT");
   CHECK(read.conditions.at(1) == Condition(UnknownCondition{}));

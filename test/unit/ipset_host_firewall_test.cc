@@ -11,7 +11,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "ipset/nft/firewall_judge.h"
+#include "ipset/nft/sample_walk.h"
 #include "ipset/nftables/filter_kernel.h"
 #include "ipset/nftables/foreign_steps.h"
 #include "test/support/dumped_tables.h"
@@ -248,6 +248,10 @@ TEST_CASE("firewall: without Services any packet counts") {
   CHECK(found[0].text.find("ip daddr { SERVICE-ADDRESSES } accept") != std::string::npos);
 }
 
+SamplePacket one_packet() {
+  return {.packet = {.destination = *IpAddress::parse("10.96.0.1")}};
+}
+
 // Compared one by one for every rule, such a set would hold whoever asks for minutes.
 TEST_CASE("firewall: rules that look a packet up in a large set are judged as far as a bound") {
   FilterSet blocked;
@@ -265,10 +269,9 @@ TEST_CASE("firewall: rules that look a packet up in a large set are judged as fa
     const std::vector<std::vector<NftStep>> rules(
         count, steps_of(drops_blocked, netlink::Family::ipv4, none));
     const FirewallTable table{.rules = [&](const auto&) { return &rules; },
-                              .set = [&](const auto&) { return &blocked; }};
+                              .sets = {.table = {}, .find = [&](const auto&) { return &blocked; }}};
     LookBudget budget(100'000);
-    const auto fate =
-        fate_in(table, "input", true, {.destination = *IpAddress::parse("10.96.0.1")}, budget);
+    const auto fate = fate_of(walk_sample(table, "input", true, one_packet(), budget));
     CHECK((budget.is_spent() || fate == FirewallFate::passes));
     return !budget.is_spent();
   };
@@ -391,9 +394,9 @@ netlink::NftExpression xt_expression(const char* kind, const std::string& name,
 FirewallTranslation translation_by(const std::vector<netlink::NftExpression>& expressions) {
   NoSets none;
   const std::vector<std::vector<NftStep>> rules{steps_of(expressions, netlink::Family::ipv4, none)};
-  const FirewallTable table{.rules = [&](const auto&) { return &rules; }, .set = {}};
+  const FirewallTable table{.rules = [&](const auto&) { return &rules; }, .sets = {}};
   LookBudget budget;
-  return translation_in(table, "c", {.destination = *IpAddress::parse("10.96.0.1")}, budget);
+  return translation_of(walk_sample(table, "c", true, one_packet(), budget));
 }
 
 TEST_CASE("firewall: a target of iptables is known by its name alone") {
@@ -435,10 +438,9 @@ TEST_CASE("firewall: a drop with an error number drops") {
   const std::vector<std::vector<NftStep>> rules{
       steps_of(std::vector<netlink::NftExpression>{netlink::NftImmediate{.data = verdict}},
                netlink::Family::ipv4, none)};
-  const FirewallTable table{.rules = [&](const auto&) { return &rules; }, .set = {}};
+  const FirewallTable table{.rules = [&](const auto&) { return &rules; }, .sets = {}};
   LookBudget budget;
-  CHECK(fate_in(table, "c", true, {.destination = *IpAddress::parse("10.96.0.1")}, budget) ==
-        FirewallFate::drops);
+  CHECK(fate_of(walk_sample(table, "c", true, one_packet(), budget)) == FirewallFate::drops);
 }
 
 TEST_CASE("firewall: node ports outside the usual range are named") {

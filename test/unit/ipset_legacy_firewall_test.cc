@@ -102,7 +102,7 @@ TEST_CASE("legacy firewall: a policy, and what is forwarded and sent") {
 TEST_CASE("legacy firewall: what the judge cannot know counts where the policy drops") {
   auto table = host_table();
   const auto condition = GENERATE(
-      Condition(UnknownCondition{}), Condition(ConnectionMarkCondition{}),
+      Condition(UnknownCondition{}), Condition(ConnectionMarkCondition{{.value = 1, .mask = 1}}),
       Condition(LinkCondition{.direction = Direction::src, .name = "eth0"}),
       Condition(AddressCondition{.direction = Direction::src, .prefix = prefix("10.0.0.0/8")}));
   SECTION("perhaps it is accepted") {

@@ -7,10 +7,11 @@
 
 #include <catch2/catch.hpp>
 
-#include "cmd/ipvsctl/explain/nft_judge.h"
-#include "cmd/ipvsctl/explain/nft_lookup.h"
 #include "cmd/ipvsctl/explain/nft_node.h"
 #include "cmd/ipvsctl/explain/packet_walk.h"
+#include "cmd/ipvsctl/explain/rule_walk.h"
+#include "ipset/judge/nft_judge.h"
+#include "ipset/judge/nft_lookup.h"
 #include "test/support/dumped_tables.h"
 #include "test/support/ip.h"
 
@@ -184,7 +185,7 @@ TEST_CASE("a key is looked up among intervals as the kernel does, with unknown b
       .elements = {element({0}, true), element({10}, false), element({20}, true),
                    element({20}, false), element({30}, true), element({250}, false)}};
   const auto answer = [&](std::uint8_t value, std::uint8_t known = 0xff) {
-    return find_in(set, {.bytes = {value}, .known = {known}}).answer;
+    return ipset::find_in(set, {.bytes = {value}, .known = {known}}).answer;
   };
   CHECK(answer(9) == Answer::no);
   CHECK(answer(10) == Answer::yes);
@@ -205,23 +206,32 @@ TEST_CASE("each part of a concatenation has its interval") {
           set_with(netlink::NftSetSpec::kInterval | netlink::NftSetSpec::kConcatenation, {1, 1}),
       .elements = {{.key = {10, 0, 0, 0, 5, 0, 0, 0}, .key_end = {20, 0, 0, 0, 7, 0, 0, 0}}}};
   const auto answer = [&](std::uint8_t first, std::uint8_t second) {
-    return find_in(set, NftField::of({first, 0, 0, 0, second, 0, 0, 0})).answer;
+    return ipset::find_in(set, ipset::NftField::of({first, 0, 0, 0, second, 0, 0, 0})).answer;
   };
   CHECK(answer(15, 6) == Answer::yes);
   CHECK(answer(15, 8) == Answer::no);
   CHECK(answer(9, 6) == Answer::no);
-  auto key = NftField::of({15, 0, 0, 0, 0, 0, 0, 0});
+  auto key = ipset::NftField::of({15, 0, 0, 0, 0, 0, 0, 0});
   key.known[4] = 0;
-  CHECK(find_in(set, key).answer == Answer::unknown);
+  CHECK(ipset::find_in(set, key).answer == Answer::unknown);
 }
 
 // --- single rules
 
-NftOutcome outcome_of(const std::vector<netlink::NftExpression>& expressions, const Packet& packet,
-                      const NodeReading& node = {}) {
+using TableSets = std::map<std::string, ipset::FilterSet>;
+
+ipset::RuleOutcome outcome_of(const std::vector<netlink::NftExpression>& expressions,
+                              const Packet& packet, const TableSets& sets = {}) {
   ipset::NoSets no_sets;
-  const auto steps = ipset::steps_of(expressions, packet.destination.family(), no_sets);
-  return judge_nft(steps, "ip host", node, packet, [](const IpAddress&) { return false; });
+  const auto steps = ipset::steps_of(expressions, packet.family(), no_sets);
+  const ipset::NftSets known{.table = "ip host", .find = [&](const std::string& name) {
+                               const auto set = sets.find(name);
+                               return set == sets.end() ? nullptr : &set->second;
+                             }};
+  const NodeReading node;
+  const IsLocal is_local = [](const IpAddress&) { return false; };
+  ipset::LookBudget budget;
+  return judge_nft(steps, known, ReadFacts(node, is_local), packet, budget);
 }
 
 const Packet kPacket{
@@ -264,12 +274,11 @@ TEST_CASE("what is not known of a packet leaves a rule open, or not") {
 TEST_CASE("an element with a limit or quota may not match, one with a counter does") {
   const netlink::NftPayload address{.target = 1, .offset = 12, .size = 4};
   const auto answer = [&](bool asks, bool inverted) {
-    NodeReading node;
-    node.nft_rules["ip host"].sets["s"] = {.spec = set_with(0),
-                                           .elements = {{.key = {203, 0, 113, 7}, .asks = asks}}};
+    const TableSets sets{
+        {"s", {.spec = set_with(0), .elements = {{.key = {203, 0, 113, 7}, .asks = asks}}}}};
     return outcome_of({address, netlink::NftLookup{.set = "s", .source = 1, .inverted = inverted},
                        verdict_of(netlink::NftVerdictCode::drop)},
-                      kPacket, node)
+                      kPacket, sets)
         .answer;
   };
   CHECK(answer(false, false) == Answer::yes);
@@ -300,7 +309,7 @@ TEST_CASE("an interval ends where an adjacent one begins") {
   CHECK(words_in({field, netlink::NftLookup{.set = "s", .source = 1}}, {{"s", set}}) ==
         "th dport { 10 to before 20, 20 to before 30, 40 and above }");
   const auto answer = [&](std::uint8_t number) {
-    return find_in(set, NftField::of({0, number})).answer;
+    return ipset::find_in(set, ipset::NftField::of({0, number})).answer;
   };
   CHECK(answer(19) == Answer::yes);
   CHECK(answer(20) == Answer::yes);
@@ -331,7 +340,7 @@ TEST_CASE("what a rule does is told in order, marks first") {
   CHECK(outcome.answer == Answer::yes);
   CHECK(outcome.effects ==
         std::vector<ipset::Action>{ipset::MarkTarget{.value = 7, .mask = 0xffffffff}});
-  CHECK(outcome.end == ipset::Action(ipset::Verdict::accept));
+  CHECK(outcome.leads == std::vector<ipset::Action>{ipset::Verdict::accept});
   // A connection that is not tracked has no mark.
   auto untracked = kPacket;
   untracked.tracking = Tracking::never;

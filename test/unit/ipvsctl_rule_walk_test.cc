@@ -190,10 +190,9 @@ TEST_CASE("rule walk: of the networks of a set the longest decides") {
   const auto has = [&](const char* source) {
     auto one = packet();
     one.source = ip(source);
-    std::string found;
     const IsLocal nowhere = [](const auto&) { return false; };
     const Rule rule{.matches = {SetMatch{"pools", {Direction::src}}}, .target = Verdict::drop};
-    return RuleJudge(node, one, nowhere).rule(rule, found) == Answer::yes;
+    return ipset::RuleJudge(ReadFacts(node, nowhere), one).outcome(rule).answer == Answer::yes;
   };
   CHECK(has("10.1.0.7"));
   CHECK_FALSE(has("10.1.0.8"));

@@ -1,7 +1,6 @@
 #pragma once
 
-// A packet on its way through this node, and the node's state that decides about it. Values; any
-// thread.
+// The state of this node that decides about packets (ipset/judge/packet.h). Values; any thread.
 
 #include <cstdint>
 #include <map>
@@ -10,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "ipset/judge/packet.h"
 #include "ipset/nftables/foreign_steps.h"
 #include "ipset/rules/rule_types.h"
 #include "ipset/sets/set_codec.h"
@@ -21,43 +21,9 @@
 
 namespace ipvsproxier::ctl {
 
-// The packet's state in connection tracking.
-enum class Tracking : std::uint8_t { not_yet, tracked, never };
-
-// Where a packet comes from and goes to.
-struct PacketEnds {
-  netlink::IpAddress source;
-  std::uint16_t source_port = 0;  // 0: unknown
-  netlink::IpAddress destination;
-  std::uint16_t destination_port = 0;
-
-  friend bool operator==(const PacketEnds&, const PacketEnds&) = default;
-};
-
-// A packet of a connection, the first one unless it is established, at one point of its way.
-struct Packet {
-  netlink::IpAddress source;
-  std::uint16_t source_port = 0;  // 0: unknown; rules with a source port are then not judged
-  netlink::IpAddress destination;
-  std::uint16_t destination_port = 0;
-  netlink::Protocol protocol = netlink::Protocol::tcp;
-  std::uint32_t mark = 0;
-  Tracking tracking = Tracking::tracked;
-  bool established = false;  // the connection has had answers
-  bool confirmed = false;    // connection tracking has the connection in its table
-  std::uint32_t connection_mark = 0;
-  bool source_translated = false;
-  bool destination_translated = false;
-  bool destination_settled = false;  // a rule said so, and no later chain changes it
-  std::string in_link;               // "" if the hook sees none
-  std::string out_link;              // "" if the hook sees none
-  bool in_bridge_port = false;       // the packet came in through a port of a bridge
-  std::optional<PacketEnds> first;   // as connection tracking saw it first
-  // The virtual service of its connection, once IPVS has scheduled it.
-  std::optional<netlink::VirtualServiceKey> connection;
-
-  friend bool operator==(const Packet&, const Packet&) = default;
-};
+using ipset::Packet;
+using ipset::PacketEnds;
+using ipset::Tracking;
 
 // Where nf_tables has a chain of another program.
 struct NftChainPlace {
