@@ -6,7 +6,6 @@
 
 namespace ipvsproxier::ipset {
 
-using netlink::Bytes;
 using netlink::Family;
 using netlink::IpAddress;
 using netlink::NftCtKey;
@@ -15,7 +14,8 @@ using netlink::NftMetaKey;
 
 namespace {
 
-constexpr std::size_t kUnknownBytes = 16;  // IFNAMSIZ
+// Of a link's name (IFNAMSIZ) and an IPv6 address.
+constexpr std::size_t kLongestField = 16;
 constexpr std::uint8_t kTcpSyn = 0x02;
 constexpr std::uint8_t kTcpAck = 0x10;
 constexpr std::uint8_t kTcpFlags = 0x3f;  // FIN to URG; those of ECN are the sender's choice
@@ -54,7 +54,7 @@ NftField port_field(std::uint16_t port) {
 }
 
 NftField small(std::uint8_t value) {
-  return NftField::of({value});
+  return {FieldBytes{value}, FieldBytes{0xff}};
 }
 
 // Of a packet without fragments and options.
@@ -86,9 +86,9 @@ void put_transport_header(const Packet& packet, HeaderPart& part) {
 }
 
 NftField link_name_field(const std::string& name) {
-  Bytes bytes(name.begin(), name.end());
-  bytes.resize(kUnknownBytes);
-  return NftField::of(std::move(bytes));
+  NftField field{FieldBytes(kLongestField), FieldBytes(kLongestField, 0xff)};
+  std::copy_n(name.begin(), std::min(name.size(), kLongestField), field.bytes.begin());
+  return field;
 }
 
 NftField link_index_field(const NodeFacts& facts, const std::string& name) {
@@ -135,25 +135,23 @@ std::uint32_t route_type(unsigned type) {
 
 }  // namespace
 
-NftField NftField::of(Bytes bytes) {
-  const auto size = bytes.size();
-  return {std::move(bytes), Bytes(size, 0xff)};
+NftField NftField::of(netlink::ByteView bytes) {
+  return {FieldBytes(bytes), FieldBytes(bytes.size(), 0xff)};
 }
 
 NftField NftField::number(std::uint32_t number) {
-  Bytes bytes(sizeof number);
-  std::memcpy(bytes.data(), &number, sizeof number);
-  return of(std::move(bytes));
+  return NftField::number(number, 0xffffffff);
 }
 
 NftField NftField::number(std::uint32_t number, std::uint32_t known) {
-  auto field = NftField::number(number);
+  auto field = NftField::unknown(sizeof number);
+  std::memcpy(field.bytes.data(), &number, sizeof number);
   std::memcpy(field.known.data(), &known, sizeof known);
   return field;
 }
 
 NftField NftField::unknown(std::size_t size) {
-  return {Bytes(size), Bytes(size)};
+  return {FieldBytes(size), FieldBytes(size)};
 }
 
 bool NftField::is_known() const {
@@ -193,8 +191,7 @@ Answer NftField::between(netlink::ByteView first, netlink::ByteView last, std::s
 }
 
 std::optional<NftField> NftFields::of(const netlink::NftPayload& payload) const {
-  constexpr std::size_t kMost = 64;  // what all registers hold
-  HeaderPart part(payload.offset, std::min<std::size_t>(payload.size, kMost));
+  HeaderPart part(payload.offset, payload.size);
   if (payload.header == NftHeader::network) put_network_header(packet, part);
   if (payload.header == NftHeader::transport) put_transport_header(packet, part);
   return std::move(part).take();
@@ -206,7 +203,7 @@ std::optional<NftField> NftFields::of(const netlink::NftMeta& meta) const {
   constexpr std::uint8_t kIpv6 = 10;
   switch (static_cast<NftMetaKey>(meta.key)) {
     case NftMetaKey::protocol:
-      return NftField::of(is_v4 ? Bytes{0x08, 0x00} : Bytes{0x86, 0xdd});
+      return NftField{is_v4 ? FieldBytes{0x08, 0x00} : FieldBytes{0x86, 0xdd}, {0xff, 0xff}};
     case NftMetaKey::mark:
       return NftField::number(packet.mark, packet.mark_known);
     case NftMetaKey::in_index:
@@ -226,13 +223,13 @@ std::optional<NftField> NftFields::of(const netlink::NftMeta& meta) const {
     case NftMetaKey::l4_protocol:
       return small(static_cast<std::uint8_t>(packet.protocol));
   }
-  return NftField::unknown(kUnknownBytes);
+  return NftField::unknown(kLongestField);
 }
 
 std::optional<NftField> NftFields::of(const netlink::NftCt& ct) const {
   const auto key = static_cast<NftCtKey>(ct.key);
   if (key == NftCtKey::state) return state_of(packet);
-  if (packet.tracking == Tracking::unknown) return NftField::unknown(kUnknownBytes);
+  if (packet.tracking == Tracking::unknown) return NftField::unknown(kLongestField);
   if (packet.tracking != Tracking::tracked) return std::nullopt;
   const auto& first = packet.first;
   const bool original = ct.direction.value_or(0) == 0 && first.has_value();
@@ -271,7 +268,7 @@ std::optional<NftField> NftFields::of(const netlink::NftCt& ct) const {
     case NftCtKey::l3_protocol:
       break;
   }
-  return NftField::unknown(kUnknownBytes);
+  return NftField::unknown(kLongestField);
 }
 
 std::optional<NftField> NftFields::of(const netlink::NftFib& fib) const {
@@ -283,11 +280,11 @@ std::optional<NftField> NftFields::of(const netlink::NftFib& fib) const {
   const bool by_out = (fib.flags & netlink::kNftFibOutLink) != 0;
   if (fib.result != netlink::NftFib::kAddressType || (fib.flags & ~kKnown) != 0 ||
       (by_in && by_out))
-    return NftField::unknown(kUnknownBytes);
+    return NftField::unknown(kLongestField);
   const auto limit = by_in ? Limit::in_link : by_out ? Limit::out_link : Limit::none;
   const auto type =
       RuleJudge(facts, packet).address_type(is_source ? Direction::src : Direction::dst, limit);
-  return type ? NftField::number(route_type(*type)) : NftField::unknown(kUnknownBytes);
+  return type ? NftField::number(route_type(*type)) : NftField::unknown(kLongestField);
 }
 
 }  // namespace ipvsproxier::ipset

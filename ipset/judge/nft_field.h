@@ -4,8 +4,11 @@
 // connection, the types of its addresses. Pure except for the facts; any thread. Used by
 // nft_judge.h.
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 
 #include "ipset/judge/packet.h"
@@ -14,14 +17,50 @@
 
 namespace ipvsproxier::ipset {
 
+// As many bytes as all registers hold, in place: a rule loads some fields for each packet.
+class FieldBytes {
+ public:
+  static constexpr std::size_t kMost = 64;
+
+  FieldBytes() = default;
+  // More than kMost are cut off.
+  explicit FieldBytes(std::size_t size, std::uint8_t byte = 0) : size_(std::min(size, kMost)) {
+    std::fill_n(bytes_.begin(), size_, byte);
+  }
+  explicit FieldBytes(netlink::ByteView bytes) : size_(std::min(bytes.size(), kMost)) {
+    std::copy_n(bytes.begin(), size_, bytes_.begin());
+  }
+  FieldBytes(std::initializer_list<std::uint8_t> bytes)
+      : FieldBytes(netlink::ByteView(bytes.begin(), bytes.size())) {}
+
+  std::size_t size() const { return size_; }
+  std::uint8_t* data() { return bytes_.data(); }
+  const std::uint8_t* data() const { return bytes_.data(); }
+  std::uint8_t* begin() { return data(); }
+  const std::uint8_t* begin() const { return data(); }
+  std::uint8_t* end() { return data() + size_; }
+  const std::uint8_t* end() const { return data() + size_; }
+  std::uint8_t& operator[](std::size_t at) { return bytes_[at]; }
+  std::uint8_t operator[](std::size_t at) const { return bytes_[at]; }
+
+  bool is(netlink::ByteView other) const {
+    return other.size() == size_ && std::equal(begin(), end(), other.begin());
+  }
+  friend bool operator==(const FieldBytes&, const FieldBytes&) = default;
+
+ private:
+  std::array<std::uint8_t, kMost> bytes_{};
+  std::size_t size_ = 0;
+};
+
 // Bytes of which each bit is known or not. Both are of the same size.
 struct NftField {
   static constexpr std::size_t kWhole = static_cast<std::size_t>(-1);
 
-  netlink::Bytes bytes;
-  netlink::Bytes known;  // 1 for a bit that is known
+  FieldBytes bytes;
+  FieldBytes known;  // 1 for a bit that is known
 
-  static NftField of(netlink::Bytes bytes);      // known
+  static NftField of(netlink::ByteView bytes);   // known
   static NftField number(std::uint32_t number);  // in the host's order, known
   // In the host's order; 1 in `known` for a bit that is known.
   static NftField number(std::uint32_t number, std::uint32_t known);

@@ -21,7 +21,7 @@ using netlink::NftFamily;
 
 namespace {
 
-constexpr std::size_t kRegisterBytes = 64;
+constexpr std::size_t kRegisterBytes = FieldBytes::kMost;
 constexpr std::uint32_t kAllBits = 0xffffffff;
 constexpr std::size_t kElementsAStep = 16;
 
@@ -30,22 +30,21 @@ class NftRegisters {
  public:
   void store(std::uint32_t number, const NftField& field) {
     const auto at = begin_of(number);
-    if (at > kRegisterBytes) return;
+    const auto size = std::min(field.bytes.size(), kRegisterBytes - at);
+    std::copy_n(field.bytes.begin(), size, bytes_.begin() + at);
+    std::copy_n(field.known.begin(), size, known_.begin() + at);
     // The rest of a word is zero.
-    const auto words = (field.bytes.size() + 3) / 4 * 4;
-    for (std::size_t i = 0; i < words && at + i < kRegisterBytes; ++i) {
-      const bool inside = i < field.bytes.size();
-      bytes_[at + i] = inside ? field.bytes[i] : std::uint8_t{0};
-      known_[at + i] = inside ? field.known[i] : std::uint8_t{0xff};
+    for (auto rest = at + size; rest % 4 != 0; ++rest) {
+      bytes_[rest] = 0;
+      known_[rest] = 0xff;
     }
   }
   NftField load(std::uint32_t number, std::size_t size) const {
-    auto field = NftField::unknown(std::min(size, kRegisterBytes));
+    auto field = NftField::unknown(size);
     const auto at = begin_of(number);
-    for (std::size_t i = 0; i < field.bytes.size() && at + i < kRegisterBytes; ++i) {
-      field.bytes[i] = bytes_[at + i];
-      field.known[i] = known_[at + i];
-    }
+    const auto most = std::min(field.bytes.size(), kRegisterBytes - at);
+    std::copy_n(bytes_.begin() + at, most, field.bytes.begin());
+    std::copy_n(known_.begin() + at, most, field.known.begin());
     return field;
   }
   void forget() { known_ = {}; }
@@ -71,7 +70,7 @@ std::optional<std::uint32_t> number_of(const NftField& field) {
 // The name of lo, or its number, which is always 1.
 bool is_loopback(const Bytes& link) {
   constexpr std::array<std::uint8_t, 3> kName = {'l', 'o', 0};
-  if (link.size() == sizeof(std::uint32_t)) return link == NftField::number(1).bytes;
+  if (link.size() == sizeof(std::uint32_t)) return NftField::number(1).bytes.is(link);
   return link.size() >= kName.size() && std::equal(kName.begin(), kName.end(), link.begin());
 }
 
@@ -123,12 +122,18 @@ class NftRun {
       std::visit([this](const auto& one) { take(one); }, step);
       if (outcome_.answer == Answer::no || ended_) break;
     }
-    const bool acts = !outcome_.leads.empty() || !outcome_.effects.empty() || outcome_.vague;
+    const bool acts = !outcome_.leads.empty() || !outcome_.effects.empty() || outcome_.vague ||
+                      !outcome_.flowtable.empty();
     if (!acts) outcome_.answer = Answer::no;
     return std::move(outcome_);
   }
 
  private:
+  const Packet& packet() const { return changed_ ? *changed_ : packet_; }
+  Packet& changed() {
+    if (!changed_) changed_ = packet_;
+    return *changed_;
+  }
   void ask(Answer answer) { outcome_.answer = std::min(outcome_.answer, answer); }
   void end(Action action) {
     ended_ = !std::holds_alternative<NoAction>(action);
@@ -149,7 +154,7 @@ class NftRun {
 
   template <typename Loads>
   void load(const Loads& one) {
-    store(one.target, NftFields{facts_, packet_}.of(one));
+    store(one.target, NftFields{facts_, packet()}.of(one));
   }
   void take(const netlink::NftPayload& one) { load(one); }
   void take(const netlink::NftCt& one) { load(one); }
@@ -159,8 +164,8 @@ class NftRun {
       load_meta(one, *one.target);
     } else if (one.source && one.key == netlink::NftMeta::kMark) {
       const auto mark = number_of(registers_.load(*one.source, 4));
-      packet_.mark = mark.value_or(0);
-      packet_.mark_known = mark ? kAllBits : 0;
+      changed().mark = mark.value_or(0);
+      changed().mark_known = mark ? kAllBits : 0;
       if (!mark)
         outcome_.vague = true;
       else
@@ -169,7 +174,7 @@ class NftRun {
   }
   void load_meta(const netlink::NftMeta& one, std::uint32_t target) {
     using Key = netlink::NftMetaKey;
-    store(target, NftFields{facts_, packet_}.of(one));
+    store(target, NftFields{facts_, packet()}.of(one));
     const auto key = static_cast<Key>(one.key);
     const bool is_in = key == Key::in_index || key == Key::in_name;
     const bool is_out = key == Key::out_index || key == Key::out_name;
@@ -254,7 +259,7 @@ class NftRun {
     if (sets_.table.empty()) return;
     auto& found = outcome_.found;
     found += fmt::format("{}{} {} has {}", found.empty() ? "" : ", ", sets_.table, name,
-                         key_words(set.spec, key.bytes));
+                         key_words(set.spec, {key.bytes.begin(), key.bytes.end()}));
   }
 
   // ---- what acts
@@ -280,7 +285,7 @@ class NftRun {
       const auto field = registers_.load(*one.address, netlink::address_bits(family) / 8U);
       const bool is_known = field.is_known() && !one.address_end;
       if (is_known) action.address = netlink::IpAddress::from_bytes(family, field.bytes);
-      outcome_.vague = !is_known;
+      outcome_.vague = outcome_.vague || !is_known;
     }
     // A range of source ports does not change where a packet goes.
     if (one.port && !(one.port_end && !one.destination)) take_port(*one.port, one.port_end, action);
@@ -307,8 +312,8 @@ class NftRun {
   void take(const netlink::NftSetConnectionMark& one) {
     const auto mark = number_of(registers_.load(one.source, 4));
     if (packet_.tracking == Tracking::tracked || packet_.tracking == Tracking::unknown) {
-      packet_.connection_mark = mark.value_or(0);
-      packet_.connection_mark_known = mark ? kAllBits : 0;
+      changed().connection_mark = mark.value_or(0);
+      changed().connection_mark_known = mark ? kAllBits : 0;
     }
     if (!mark)
       outcome_.vague = true;
@@ -317,9 +322,17 @@ class NftRun {
           ConnectionMarkAction{.value = *mark, .connection_mask = kAllBits});
   }
   void take(const netlink::NftNoTrack& /*one*/) { outcome_.effects.emplace_back(NoTrackAction{}); }
-  void take(const netlink::NftFlowOffload& /*one*/) {}
+  // nft_flow_offload_eval(): the rule goes no further for a connection that no flowtable takes.
+  void take(const netlink::NftFlowOffload& one) {
+    const bool is_tracked =
+        packet_.tracking == Tracking::tracked || packet_.tracking == Tracking::unknown;
+    if (!is_tracked || packet_.protocol == netlink::Protocol::sctp) return ask(Answer::no);
+    if (packet_.status_known && !packet_.confirmed) return ask(Answer::no);
+    if (!packet_.status_known) ask(Answer::unknown);
+    outcome_.flowtable = one.flowtable;
+  }
   void take(const ExtensionStep& one) {
-    const RuleJudge judge(facts_, packet_);
+    const RuleJudge judge(facts_, packet());
     for (const auto& match : one.matches) ask(judge.match(match, outcome_.found));
     for (const auto& condition : one.conditions) ask(judge.condition(condition, outcome_.found));
     if (!one.action) return;
@@ -336,7 +349,8 @@ class NftRun {
 
   const NftSets& sets_;
   const NodeFacts& facts_;
-  Packet packet_;  // with the marks that the rule has set
+  const Packet& packet_;
+  std::optional<Packet> changed_;  // with the marks that the rule has set
   LookBudget& budget_;
   NftRegisters registers_;
   std::optional<std::uint32_t> link_register_;  // holds a link whose name is not known

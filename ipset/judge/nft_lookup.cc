@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
 
 namespace ipvsproxier::ipset {
 
@@ -42,27 +43,39 @@ Answer holds(const netlink::NftSetSpec& spec, const NftElement& element, const N
 // (nft_set_rbtree.c). One pass, without copies: others' sets may have a million elements.
 NftFound find_interval(const FilterSet& set, const NftField& key) {
   const NftElement* found = nullptr;
+  const NftElement* otherwise = nullptr;
   for (const auto& bound : set.elements) {
-    if (is_default(bound)) continue;
-    if (key.least_against(bound.key) < 0) {
+    if (is_default(bound)) {
+      otherwise = &bound;
+    } else if (key.least_against(bound.key) < 0) {
       if (key.most_against(bound.key) >= 0) return {Answer::unknown, nullptr};
     } else if (found == nullptr || bound.key > found->key ||
                (bound.key == found->key && !bound.interval_end)) {
       found = &bound;
     }
   }
-  if (found != nullptr && found->interval_end) found = nullptr;
+  if (found == nullptr || found->interval_end) found = otherwise;
   return {found == nullptr ? Answer::no : Answer::yes, found};
 }
 
 NftFound find_element_of(const FilterSet& set, const NftField& key) {
   NftFound found;
+  const NftElement* otherwise = nullptr;
+  const bool is_known = key.is_known();
   for (const auto& element : set.elements) {
-    if (is_default(element)) continue;
-    const auto one = holds(set.spec, element, key);
+    const bool is_plain =
+        is_known && element.key_end.empty() && element.key.size() == key.bytes.size();
+    if (is_plain && std::memcmp(element.key.data(), key.bytes.data(), key.bytes.size()) != 0)
+      continue;
+    if (is_default(element)) {
+      otherwise = &element;
+      continue;
+    }
+    const auto one = is_plain ? Answer::yes : holds(set.spec, element, key);
     if (one == Answer::yes) return {one, &element};
     if (one == Answer::unknown) found.answer = one;
   }
+  if (found.answer == Answer::no && otherwise != nullptr) found = {Answer::yes, otherwise};
   return found;
 }
 
@@ -93,11 +106,7 @@ void add_possible_intervals(const FilterSet& set, const NftField& key,
 }  // namespace
 
 NftFound find_in(const FilterSet& set, const NftField& key) {
-  auto found = has_bounds(set) ? find_interval(set, key) : find_element_of(set, key);
-  if (found.answer != Answer::no) return found;
-  const auto otherwise = std::ranges::find_if(set.elements, is_default);
-  if (otherwise != set.elements.end()) found = {Answer::yes, &*otherwise};
-  return found;
+  return has_bounds(set) ? find_interval(set, key) : find_element_of(set, key);
 }
 
 std::vector<const NftElement*> possible_in(const FilterSet& set, const NftField& key) {

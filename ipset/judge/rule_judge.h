@@ -25,6 +25,7 @@ struct RuleOutcome {
   std::vector<Action> leads;    // what becomes of the packet then; none: the next rule sees it
   bool vague = false;           // the rule gives a mark or an address that is not known
   bool settles = false;         // the destination stays, whatever later chains of type nat say
+  std::string flowtable;        // to which the rule adds the connection; "" for none
   std::string found;            // set elements that matched: "inet host blocked has 192.0.2.1"
 };
 

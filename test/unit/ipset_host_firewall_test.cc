@@ -419,6 +419,34 @@ TEST_CASE("firewall: an element with a limit or quota may not match") {
         std::string::npos);
 }
 
+TEST_CASE("firewall: a mark that a rule sets is known after it, unless the rule may not match") {
+  CHECK(warnings_of(chain("input priority 0; policy drop", "meta mark set 7; meta mark 7 accept"))
+            .empty());
+  const auto found = warnings_of(
+      chain("input priority 0; policy drop", "iifname eth0 meta mark set 7; meta mark 7 accept"));
+  REQUIRE(found.size() == 1);
+  CHECK_FALSE(found[0].drops);
+}
+
+TEST_CASE("firewall: before connection tracking no packet has a state, unless a rule untracks it") {
+  const auto drops = [](const std::string& rules) {
+    const auto found = warnings_of(chain("prerouting priority -300; policy drop", rules));
+    return !found.empty() && found[0].drops;
+  };
+  CHECK(drops("ct state new accept"));
+  CHECK_FALSE(drops("ct state invalid accept"));
+  CHECK_FALSE(drops("notrack; ct state untracked accept"));
+  CHECK_FALSE(drops("iifname eth0 notrack; ct state untracked accept"));
+}
+
+TEST_CASE("firewall: a map that may have several verdicts for a packet") {
+  const auto found = warnings_of(
+      "table ip host {|chain c {|type filter hook input priority 0;|"
+      "ip saddr vmap { 10.0.0.0/8 : accept, 192.0.2.0/24 : drop }|}|}|");
+  REQUIRE(found.size() == 1);
+  CHECK_FALSE(found[0].drops);
+}
+
 TEST_CASE("firewall: a translation to an address of one family leaves the other as it is") {
   const std::string rules =
       "table inet ports {|chain p {|type nat hook prerouting priority -100;|"

@@ -206,12 +206,13 @@ TEST_CASE("each part of a concatenation has its interval") {
           set_with(netlink::NftSetSpec::kInterval | netlink::NftSetSpec::kConcatenation, {1, 1}),
       .elements = {{.key = {10, 0, 0, 0, 5, 0, 0, 0}, .key_end = {20, 0, 0, 0, 7, 0, 0, 0}}}};
   const auto answer = [&](std::uint8_t first, std::uint8_t second) {
-    return ipset::find_in(set, ipset::NftField::of({first, 0, 0, 0, second, 0, 0, 0})).answer;
+    return ipset::find_in(set, ipset::NftField::of(netlink::Bytes{first, 0, 0, 0, second, 0, 0, 0}))
+        .answer;
   };
   CHECK(answer(15, 6) == Answer::yes);
   CHECK(answer(15, 8) == Answer::no);
   CHECK(answer(9, 6) == Answer::no);
-  auto key = ipset::NftField::of({15, 0, 0, 0, 0, 0, 0, 0});
+  auto key = ipset::NftField::of(netlink::Bytes{15, 0, 0, 0, 0, 0, 0, 0});
   key.known[4] = 0;
   CHECK(ipset::find_in(set, key).answer == Answer::unknown);
 }
@@ -309,7 +310,7 @@ TEST_CASE("an interval ends where an adjacent one begins") {
   CHECK(words_in({field, netlink::NftLookup{.set = "s", .source = 1}}, {{"s", set}}) ==
         "th dport { 10 to before 20, 20 to before 30, 40 and above }");
   const auto answer = [&](std::uint8_t number) {
-    return ipset::find_in(set, ipset::NftField::of({0, number})).answer;
+    return ipset::find_in(set, ipset::NftField::of(netlink::Bytes{0, number})).answer;
   };
   CHECK(answer(19) == Answer::yes);
   CHECK(answer(20) == Answer::yes);
@@ -327,6 +328,32 @@ TEST_CASE("a rule that asks for a route by a link is not judged, and told in wor
       verdict_of(netlink::NftVerdictCode::drop)};
   CHECK(outcome_of(rule, kPacket).answer == Answer::unknown);
   CHECK(words_in(rule) == "fib saddr . iif oif missing drop");
+}
+
+TEST_CASE("a drop may have an error number") {
+  const auto outcome =
+      outcome_of({verdict_of(static_cast<netlink::NftVerdictCode>(1 << 16))}, kPacket);
+  CHECK(outcome.answer == Answer::yes);
+  CHECK(outcome.leads == std::vector<ipset::Action>{ipset::Verdict::drop});
+}
+
+TEST_CASE("a rule adds to a flowtable only what connection tracking has in its table") {
+  const auto table_of = [](const Packet& packet) {
+    const netlink::NftOtherExpression offload{.name = "flow_offload",
+                                              .data = {6, 0, 1, 0, 'f', 0, 0, 0}};
+    const auto outcome = outcome_of({offload}, packet);
+    CHECK((outcome.answer == Answer::no) == outcome.flowtable.empty());
+    return outcome.flowtable;
+  };
+  CHECK(table_of(kPacket).empty());
+  auto later = kPacket;
+  later.established = later.confirmed = true;
+  CHECK(table_of(later) == "f");
+  later.protocol = Protocol::sctp;
+  CHECK(table_of(later).empty());
+  later.protocol = Protocol::udp;
+  later.tracking = Tracking::never;
+  CHECK(table_of(later).empty());
 }
 
 TEST_CASE("what a rule does is told in order, marks first") {

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "cmd/ipvsctl/listing/foreign_sets.h"
+#include "ipset/nft/read_table.h"
 #include "ipset/nftables/flow_table.h"
 #include "ipset/nftables/nft_set_elements.h"
 #include "ipset/nftables/nft_set_table.h"
@@ -163,12 +164,6 @@ bool keep_dormant(const std::string& table, const ipset::FilterContents& content
   return contents.flags.dormant;
 }
 
-bool sees(netlink::NftFamily table, Family family) {
-  using netlink::NftFamily;
-  return table == NftFamily::inet ||
-         table == (family == Family::ipv4 ? NftFamily::ip : NftFamily::ip6);
-}
-
 }  // namespace
 
 Status read_our_nft_table(const NftReader& reader, NodeReading& node) {
@@ -202,7 +197,7 @@ Status read_other_nft_tables(const NftReader& reader, NodeReading& node) {
   for (const auto& table : *tables) {
     const bool is_early =
         table.family == netlink::NftFamily::netdev || table.family == netlink::NftFamily::bridge;
-    if (!is_early && !sees(table.family, family)) continue;
+    if (!is_early && !ipset::has_family(table.family, family)) continue;
     const auto name = to_string(table);
     auto frame = reader.nftables.list_frame(table);
     if (!frame) {
