@@ -189,7 +189,7 @@ Judged judge_destinations(ReadTable& table, NftFamily family, const std::string&
     one.packet.status_known = comes;
     if (!comes) {
       one.packet.in_link_is = LinkFact::named;
-      one.packet.out_link_is = LinkFact::unknown;
+      one.packet.out_link = "lo";  // what this node sends to an address of its own
     }
     const auto view = table.view(sample.address.family());
     const auto judge = [&] { return translation_of(walk_sample(view, name, true, one, budget)); };

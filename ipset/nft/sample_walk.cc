@@ -21,6 +21,10 @@ class SampleFacts final : public NodeFacts {
     return is_known ? Answer::yes : Answer::unknown;
   }
 
+  std::optional<std::uint32_t> link_index(const std::string& name) const override {
+    return name == "lo" ? std::optional<std::uint32_t>(1) : std::nullopt;
+  }
+
  private:
   bool to_here_;
 };

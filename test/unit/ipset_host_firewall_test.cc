@@ -222,6 +222,20 @@ TEST_CASE("firewall: host ports of nf_tables take packets from rules of iptables
   CHECK(of_others[0].drops);
 }
 
+TEST_CASE("firewall: what this node sends to an address of a Service leaves by lo") {
+  const auto takes = [](const std::string& condition) {
+    const auto found =
+        warnings_of("table ip ports {|chain c {|type nat hook output priority -100;|" + condition +
+                        " tcp dport 80 dnat to 10.244.0.9|}|}|",
+                    {firewall_sample("10.96.0.1", 80, "10.244.0.2")}, PacketFilter::iptables);
+    return !found.empty() && found[0].drops;
+  };
+  CHECK(takes("oifname lo"));
+  CHECK(takes("oif lo"));
+  CHECK_FALSE(takes("oifname != lo"));
+  CHECK_FALSE(takes("iifname != lo oif != lo"));
+}
+
 TEST_CASE("firewall: host ports that are no Service's, or come behind ours, take nothing") {
   CHECK(warnings_of(host_ports("-100")).empty());
   const auto early = warnings_of(host_ports("-110"));
