@@ -134,7 +134,6 @@ tools_say_so() {
   has "$("$ipvsctl" rules)" 'ct status & dnat == 0 ct expectation set "unaccelerated"'
 }
 nothing_differs() { "$ipvsctl" diff && "$ipvsctl" plan --manifests "$work/objects.yaml" --hostname-override node; }
-save_can_be_loaded() { "$ipvsctl" rules -4 -o save >"$work/save" && nft -c -f "$work/save"; }
 
 # A client's socket that is there before the flowtable goes on after the guard has come. Over TCP the first
 # answer that the flowtable sends untranslated has the client reset the connection, whatever comes later.
@@ -232,7 +231,6 @@ check 'a routed connection stays in the flowtable' routed_stays_offloaded
 check 'a connection of a Service stays out of it' no_service_is_offloaded
 check 'status, check, explain and rules say so' tools_say_so
 check 'diff and plan: all is as it should be' nothing_differs
-check 'what ipvsctl saves can be loaded' save_can_be_loaded
 check 'without our rules connections stall' stalls_without_guard
 start_daemon --packet-filter=nftables
 check 'the rules are put back' comes
