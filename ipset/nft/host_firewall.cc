@@ -195,8 +195,10 @@ Judged judge_destinations(ReadTable& table, NftFamily family, const std::string&
     const auto judge = [&] { return translation_of(walk_sample(view, name, true, one, budget)); };
     auto translation = judge();
     // Rules of docker except its own link: of others it takes packets for certain.
-    if (comes) one.packet.in_link_is = LinkFact::unnamed;
-    if (translation == FirewallTranslation::possible) translation = std::max(translation, judge());
+    if (comes && translation == FirewallTranslation::possible) {
+      one.packet.in_link_is = LinkFact::unnamed;
+      translation = std::max(translation, judge());
+    }
     if (budget.is_spent()) break;
     if (translation == FirewallTranslation::none) continue;
     judged.drops = judged.drops || translation == FirewallTranslation::certain;

@@ -121,21 +121,27 @@ std::optional<netlink::Error> NodePortHealth::open(const Key& key, Server& serve
     return service_health(name, server.endpoints, status.families_healthy());
   };
   std::map<netlink::IpAddress, HttpServer::Id> opened;
+  std::optional<netlink::Error> failed;
   for (const auto& address : addresses_of(key, server)) {
     if (server.listeners.contains(address)) continue;
+    const bool is_balancer = server.load_balancers.contains(address);
     auto listening = server_.listen({.address = address,
                                      .port = server.port,
                                      .network = ListenNetwork::one_family,
-                                     .may_be_absent = server.load_balancers.contains(address)},
+                                     .may_be_absent = is_balancer},
                                     handler);
-    if (!listening) {
-      for (const auto& [other, id] : opened) server_.close(id);
-      return std::move(listening.error());
+    if (listening) {
+      opened.emplace(address, listening->id);
+      continue;
     }
-    opened.emplace(address, listening->id);
+    failed = std::move(listening.error());
+    // Whoever may write the status of a Service may name any address there.
+    if (is_balancer) continue;
+    for (const auto& [other, id] : opened) server_.close(id);
+    return failed;
   }
   server.listeners.merge(opened);
-  return std::nullopt;
+  return failed;
 }
 
 void NodePortHealth::close(Server& server) {

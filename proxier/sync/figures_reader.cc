@@ -59,15 +59,24 @@ std::string port_of(const api::Service& service, const VirtualServiceKey& key, p
   return std::to_string(key.port);
 }
 
+bool went_back(const IpvsTraffic& before, const IpvsTraffic& now) {
+  return std::ranges::any_of(kCounters,
+                             [&](auto counter) { return now.*counter < before.*counter; });
+}
+
+// The virtual service was made again, or others zeroed its counters.
+bool began_anew(const IpvsTraffic& before, const IpvsTraffic& now) {
+  return went_back(before, now) && !wrapped(before, now);
+}
+
 }  // namespace
 
 IpvsTraffic traffic_between(const IpvsTraffic& before, const IpvsTraffic& now) {
-  const bool went_back =
-      std::ranges::any_of(kCounters, [&](auto counter) { return now.*counter < before.*counter; });
-  const bool over_end = went_back && wrapped(before, now);
+  const bool is_new = began_anew(before, now);
+  const bool over_end = !is_new && went_back(before, now);
   IpvsTraffic difference;
   for (const auto counter : kCounters) {
-    if (went_back && !over_end)
+    if (is_new)
       difference.*counter = now.*counter;
     else if (over_end)
       difference.*counter = (now.*counter - before.*counter) &
@@ -259,10 +268,12 @@ std::optional<netlink::Error> FiguresReader::skip(const Last& last, const netlin
   return std::nullopt;
 }
 
-// What came before this reading belongs to the Service that had the virtual service.
+// What came before this reading belongs to the Service that had the virtual service, unless it was
+// made again since.
 void FiguresReader::add(Last& last, const IpvsTraffic& now, Counted::iterator series) {
   if (last.traffic) {
-    const auto owner = last.series.value_or(series);
+    const bool is_of_former = last.series && !began_anew(*last.traffic, now);
+    const auto owner = is_of_former ? *last.series : series;
     const auto difference = traffic_between(*last.traffic, now);
     for (const auto counter : kCounters) owner->second.traffic.*counter += difference.*counter;
   }

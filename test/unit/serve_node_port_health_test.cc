@@ -256,6 +256,20 @@ TEST_CASE_METHOD(NodePortFixture, "a Service's load balancers are answered with 
   CHECK(http_get(port, "/", "GET", "127.0.0.3").status == 200);
 }
 
+TEST_CASE_METHOD(NodePortFixture,
+                 "an address of a load balancer that cannot be bound costs itself") {
+  const auto node = *netlink::IpAddress::parse("::1");
+  const auto multicast = *netlink::IpAddress::parse("ff0e::1");
+  const auto port = free_port();
+  const NodePortHealthAddresses chosen{.ipv4 = std::set<netlink::IpAddress>{},
+                                       .ipv6 = std::set{node}};
+  const ServiceHealth front{port, 1, 1, {multicast}};
+  const auto failures = health.update({.services = {{kShop, front}}, .addresses = chosen});
+  REQUIRE(failures.size() == 1);
+  CHECK(failures[0].error.where == "listen on [ff0e::1]:" + std::to_string(port));
+  CHECK(http_get(port, "/", "GET", "::1").status == 200);
+}
+
 TEST_CASE_METHOD(NodePortFixture, "when it goes its servers go") {
   const auto port = free_port();
   {

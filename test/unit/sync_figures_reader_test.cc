@@ -345,6 +345,37 @@ TEST_CASE("a Service that comes back to a virtual service that lingers counts fr
   CHECK(scraped(daemon).connections == 1);
 }
 
+TEST_CASE("a virtual service that is made again for another Service counts for that one") {
+  auto daemon = counting();
+  auto first = service_at("first", "10.96.0.1");
+  auto second = service_at("second", "10.96.0.2");
+  const std::vector address{test::ip("192.0.2.1")};
+  const auto see = [&] {
+    model::ClusterState cluster;
+    cluster.put(first);
+    cluster.put(second);
+    daemon.see(cluster);
+  };
+  const netlink::VirtualServiceKey key{address.front(), Protocol::tcp, 80};
+  first.external_ips = address;
+  see();
+  daemon.wait(1s);
+  daemon.scrape();
+  daemon.ipvs.set_traffic(key, traffic(10));
+  daemon.scrape();
+  first.external_ips.clear();
+  see();
+  REQUIRE_FALSE(daemon.ipvs.contains(key));
+  second.external_ips = address;
+  see();
+  daemon.ipvs.set_traffic(key, traffic(4));
+  const auto figures = daemon.scrape();
+  REQUIRE(figures);
+  CHECK(figures->back().service.name == "second");
+  CHECK(figures->back().kind == "ExternalIP");
+  CHECK(figures->back().connections == 4);
+}
+
 TEST_CASE("traffic before an address changes hands is of the Service that had it") {
   auto daemon = counting();
   model::ClusterState cluster;

@@ -27,10 +27,20 @@ bool can_show_screens() {
   return can_move;
 }
 
+// Signals that call ncurses. They come only while nothing else of it runs: in wait().
+sigset_t held_signals() {
+  sigset_t held;
+  sigemptyset(&held);
+  for (const int signal : {SIGINT, SIGTERM, SIGTSTP}) sigaddset(&held, signal);
+  return held;
+}
+
 // ncurses' own handler would end the process with a status that does not tell the signal.
 void end_by(int signal) {
   endwin();
   std::signal(signal, SIG_DFL);
+  const auto held = held_signals();
+  sigprocmask(SIG_UNBLOCK, &held, nullptr);
   std::raise(signal);
 }
 
@@ -62,9 +72,12 @@ TerminalEvent event_of(int key) {
 
 std::unique_ptr<Terminal> Terminal::open() {
   if (!can_show_screens()) return nullptr;
+  const auto held = held_signals();
+  sigprocmask(SIG_BLOCK, &held, nullptr);
   handle_signals(end_by);
   if (newterm(nullptr, stdout, stdin) == nullptr) {
     handle_signals(SIG_DFL);
+    sigprocmask(SIG_UNBLOCK, &held, nullptr);
     return nullptr;
   }
   constexpr int kEscapeWait = 50;  // ms to wait for further bytes after Escape
@@ -80,6 +93,8 @@ Terminal::~Terminal() {
   endwin();
   handle_signals(SIG_DFL);
   delscreen(set_term(nullptr));
+  const auto held = held_signals();
+  sigprocmask(SIG_UNBLOCK, &held, nullptr);
 }
 
 ScreenSize Terminal::size() const {
@@ -94,21 +109,25 @@ void Terminal::draw(const std::vector<std::string>& text, std::size_t title) {
     mvaddnstr(static_cast<int>(i), 0, text[i].data(), static_cast<int>(text[i].size()));
     if (i == title) attroff(A_REVERSE);
   }
-  // While ncurses draws it ignores ^Z; of a signal that is blocked the kernel keeps it for later.
-  sigset_t stop;
-  sigemptyset(&stop);
-  sigaddset(&stop, SIGTSTP);
-  sigprocmask(SIG_BLOCK, &stop, nullptr);
   refresh();
-  sigprocmask(SIG_UNBLOCK, &stop, nullptr);
 }
 
 TerminalEvent Terminal::wait(std::chrono::milliseconds limit) {
-  timeout(static_cast<int>(limit.count()));
-  if (const int key = getch(); key != ERR) return event_of(key);
-  // A terminal that is gone is always ready, and has nothing.
+  timeout(0);
+  int key = getch();
   pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
-  const bool gone = poll(&input, 1, 0) > 0 && (input.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0;
+  if (key == ERR) {
+    const timespec time{.tv_sec = limit.count() / 1000,
+                        .tv_nsec = limit.count() % 1000 * 1'000'000};
+    sigset_t open;
+    sigprocmask(SIG_BLOCK, nullptr, &open);
+    for (const int signal : {SIGINT, SIGTERM, SIGTSTP}) sigdelset(&open, signal);
+    ppoll(&input, 1, &time, &open);
+    key = getch();
+  }
+  if (key != ERR) return event_of(key);
+  // A terminal that is gone is always ready, and has nothing.
+  const bool gone = (input.revents & (POLLIN | POLLHUP | POLLERR | POLLNVAL)) != 0;
   return gone ? TerminalEvent(Ended{}) : TerminalEvent(Redraw{});
 }
 
