@@ -40,7 +40,7 @@ class HeaderPart {
     put(at, static_cast<std::uint8_t>(port >> 8));
     put(at + 1, static_cast<std::uint8_t>(port & 0xff));
   }
-  NftField take() && { return std::move(field_); }
+  const NftField& field() const { return field_; }
 
  private:
   std::size_t offset_;
@@ -50,7 +50,7 @@ class HeaderPart {
 NftField port_field(std::uint16_t port) {
   HeaderPart field(0, 2);
   field.put_port(0, port);
-  return std::move(field).take();
+  return field.field();
 }
 
 NftField small(std::uint8_t value) {
@@ -194,7 +194,7 @@ std::optional<NftField> NftFields::of(const netlink::NftPayload& payload) const 
   HeaderPart part(payload.offset, payload.size);
   if (payload.header == NftHeader::network) put_network_header(packet, part);
   if (payload.header == NftHeader::transport) put_transport_header(packet, part);
-  return std::move(part).take();
+  return part.field();
 }
 
 std::optional<NftField> NftFields::of(const netlink::NftMeta& meta) const {
@@ -236,7 +236,7 @@ std::optional<NftField> NftFields::of(const netlink::NftCt& ct) const {
   const auto address = [](const IpAddress& one) {
     HeaderPart field(0, one.bytes().size());
     field.put(0, one);
-    return std::move(field).take();
+    return field.field();
   };
   switch (key) {
     case NftCtKey::direction:

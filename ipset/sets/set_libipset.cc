@@ -164,7 +164,7 @@ LibipsetTable::LibipsetTable(const netlink::NlOpening& opening)
 }
 
 Status LibipsetTable::ready() {
-  const auto open = channel_.ready();
+  auto open = channel_.ready();
   if (open) return open;
   auto error = open.error();
   if (error.sys_errno == EPROTONOSUPPORT)

@@ -34,7 +34,7 @@ KernelConntrackTable::KernelConntrackTable(const NlOpening& opening, const NlOpt
       parts_(NETLINK_NETFILTER, options, {.before = opening.before}) {}
 
 Status KernelConntrackTable::ready() {
-  const auto open = channel_.ready();
+  auto open = channel_.ready();
   if (open) return open;
   return is_no_subsystem(open.error()) ? no_subsystem(open.error())
                                        : in_context(open.error(), "open conntrack");
