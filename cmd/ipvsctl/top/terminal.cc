@@ -27,11 +27,12 @@ bool can_show_screens() {
   return can_move;
 }
 
-// Signals that call ncurses. They come only while nothing else of it runs: in wait().
+// Signals whose handler is ours and calls ncurses: they come only while nothing else of it runs, in
+// wait().
 sigset_t held_signals() {
   sigset_t held;
   sigemptyset(&held);
-  for (const int signal : {SIGINT, SIGTERM, SIGTSTP}) sigaddset(&held, signal);
+  for (const int signal : {SIGINT, SIGTERM}) sigaddset(&held, signal);
   return held;
 }
 
@@ -109,7 +110,13 @@ void Terminal::draw(const std::vector<std::string>& text, std::size_t title) {
     mvaddnstr(static_cast<int>(i), 0, text[i].data(), static_cast<int>(text[i].size()));
     if (i == title) attroff(A_REVERSE);
   }
+  // While ncurses draws it ignores ^Z; of a signal that is blocked the kernel keeps it for later.
+  sigset_t stop;
+  sigemptyset(&stop);
+  sigaddset(&stop, SIGTSTP);
+  sigprocmask(SIG_BLOCK, &stop, nullptr);
   refresh();
+  sigprocmask(SIG_UNBLOCK, &stop, nullptr);
 }
 
 TerminalEvent Terminal::wait(std::chrono::milliseconds limit) {
@@ -121,7 +128,7 @@ TerminalEvent Terminal::wait(std::chrono::milliseconds limit) {
                         .tv_nsec = limit.count() % 1000 * 1'000'000};
     sigset_t open;
     sigprocmask(SIG_BLOCK, nullptr, &open);
-    for (const int signal : {SIGINT, SIGTERM, SIGTSTP}) sigdelset(&open, signal);
+    for (const int signal : {SIGINT, SIGTERM}) sigdelset(&open, signal);
     ppoll(&input, 1, &time, &open);
     key = getch();
   }
