@@ -50,7 +50,12 @@ programs() { configure_release && build_programs build; }
 step_programs() { compile "g++: programs, as released" programs; }
 # g++ compiles what changed, the host's tests too, which it does not compile elsewhere, each source alone:
 # what it uses it must include. Sources of the programs are compiled as they are released.
-alone() { configure_release && configure_ubsan && test/alone.py "$@" build build-ubsan "$jobs"; }
+alone() {
+  configure_release && configure_ubsan || return 1
+  # What meson.build names may have changed since the folders were configured.
+  ninja -C build build.ninja >/dev/null && ninja -C build-ubsan build.ninja >/dev/null || return 1
+  test/alone.py "$@" build build-ubsan "$jobs"
+}
 step_alone() { gate "g++: what changed, each source alone" alone --changed; }
 step_alone-all() { gate "g++: each source alone" alone; }
 # The host's tests by g++ as well.
