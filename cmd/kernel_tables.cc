@@ -36,7 +36,7 @@ using netlink::ErrorKind;
 
 namespace {
 
-// Of a table that is never opened: all it answers is this.
+// The answer of a table that is never opened, to everything.
 netlink::NlOpening never(const netlink::Error& error) {
   return {.before = [error] { return netlink::Status(error); }};
 }

@@ -40,7 +40,7 @@ end
 complete -c ipvsctl -f -a '(__ipvsctl_candidates)'
 )sh";
 
-// Of a type as in --help ("LINK", "FORM:{json,yaml}"). Services are those that the daemon knows.
+// The values of a type as in --help ("LINK", "FORM:{json,yaml}"). The daemon names the Services.
 std::set<std::string> values_of(const std::string& type) {
   std::set<std::string> names;
   if (const auto open = type.find('{') + 1; open != 0) {

@@ -95,7 +95,7 @@ class RuleWalker {
                           .unjudged = is_open});
   }
 
-  // Of several that the rule may lead to: `leaves` if one does.
+  // The rule may lead to several of them: `leaves` if one does.
   After carry_out(const RuleOutcome& outcome, bool is_certain, std::size_t depth) {
     const Changeable before(packet_);
     const auto place = walk_.hits.size() - 1;

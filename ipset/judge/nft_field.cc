@@ -14,13 +14,13 @@ using netlink::NftMetaKey;
 
 namespace {
 
-// Of a link's name (IFNAMSIZ) and an IPv6 address.
+// The size of a link's name (IFNAMSIZ) and of an IPv6 address.
 constexpr std::size_t kLongestField = 16;
 constexpr std::uint8_t kTcpSyn = 0x02;
 constexpr std::uint8_t kTcpAck = 0x10;
 constexpr std::uint8_t kTcpFlags = 0x3f;  // FIN to URG; those of ECN are the sender's choice
 
-// The part of a header that an expression loads. What nobody puts there is unknown.
+// The part of a header that an expression loads. Bytes that are not put there are unknown.
 class HeaderPart {
  public:
   HeaderPart(std::size_t offset, std::size_t size)
@@ -57,7 +57,7 @@ NftField small(std::uint8_t value) {
   return {FieldBytes{value}, FieldBytes{0xff}};
 }
 
-// Of a packet without fragments and options.
+// The header of a packet without fragments and options.
 void put_network_header(const Packet& packet, HeaderPart& part) {
   const bool is_v4 = packet.family() == Family::ipv4;
   if (is_v4) {

@@ -98,7 +98,7 @@ void plan_removal(const NftTableKey& table, const FilterContents& contents,
   }
 }
 
-// The chains of a table that `removal` names, but for those that are held back.
+// The chains of a table that `removal` names, except those that are held back.
 std::set<std::string> named_chains(const NftTableKey& table, const FilterContents& contents,
                                    const RuleRemoval& removal, bool hold_back,
                                    RemovedNft& removed) {

@@ -52,7 +52,7 @@ void add_rules(const std::vector<ipset::TableRules>& tables, Table wanted, Catal
 }
 
 // The chains of virtual services with source ranges, as far as they are there. The ranges are
-// those of the set of the chain's name.
+// the elements of the set of the chain's name.
 void add_restricted_chains(const ipset::FilterContents& contents, Family family,
                            Catalogue& catalogue) {
   const auto insert = [&](const std::string& name, const std::vector<ipset::Rule>& rules) {

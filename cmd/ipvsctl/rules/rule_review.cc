@@ -84,7 +84,7 @@ class FamilyReview {
     bool is_ours(const std::string& chain) const { return catalogue.chains.contains(chain); }
   };
 
-  // The chain if it is there, and those of ours to which its rules jump.
+  // The chain if it is there, and our chains to which its rules jump.
   void add_chain(Reviewed& table, const std::string& name) {
     const auto found = table.read.chains.find(name);
     if (found == table.read.chains.end() || !table.added.insert(name).second) return;
@@ -108,7 +108,7 @@ class FamilyReview {
       if (const auto target = target_chain(rule); table.is_ours(target)) add_chain(table, target);
   }
 
-  // Those of ours that are left; of nf_tables, or if it is named, that of another program as well.
+  // Our chains that are left; in nf_tables, or if it is named, another program's chain as well.
   void add_rest(Reviewed& table) {
     for (const auto& [name, rules] : table.catalogue.chains) add_chain(table, name);
     for (const auto& [name, rules] : table.read.chains)

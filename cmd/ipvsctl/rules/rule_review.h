@@ -66,8 +66,8 @@ struct ReviewedChain {
 
 // In the order in which a packet meets them: first our table of nf_tables, then iptables. Each
 // chain that the kernel calls, of iptables with the rules alone that lead to ours, is followed by
-// those of ours to which its rules jump; at the end are the others of ours, and in our table of
-// nf_tables those of other programs.
+// our chains to which its rules jump; at the end are our other chains, and in our table of
+// nf_tables the chains of other programs.
 std::vector<ReviewedChain> review_rules(const RuleReading& reading, const RuleChoice& choice);
 
 // Sets of others in our tables: IPv4 first, by name.

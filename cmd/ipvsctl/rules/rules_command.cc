@@ -89,7 +89,7 @@ Result<std::map<netlink::Family, ipset::RuleParameters>> settings_of_daemon(
   return plan::plan({}, info, planned).state.rules;
 }
 
-// Of a table of nf_tables nft prints what can be restored.
+// What of a table of nf_tables can be restored is printed by nft.
 Status can_be_saved(const RuleReading& reading, const RuleChoice& choice) {
   if (reading.nft.empty() ||
       choice.table.value_or(ipset::Table::kube_ipvs) != ipset::Table::kube_ipvs)
