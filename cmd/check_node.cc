@@ -15,11 +15,9 @@
 #include <system_error>
 #include <utility>
 
-#include "cmd/alike_nodes.h"
-#include "cmd/api_client.h"
+#include "cmd/check_cluster.h"
 #include "cmd/firewall_warnings.h"
 #include "cmd/kernel_tables.h"
-#include "cmd/node_check.h"
 #include "cmd/packet_filter_facts.h"
 #include "cmd/settings.h"
 #include "ipset/nft/nft_leftovers.h"
@@ -30,22 +28,17 @@
 #include "netlink/links/host_reader_kernel.h"
 #include "netlink/links/link_kernel.h"
 #include "netlink/unique_fd.h"
-#include "proxier/access/access_choice.h"
-#include "proxier/check/api_probe.h"
 #include "proxier/check/filter_drops.h"
 #include "proxier/check/host_facts.h"
 #include "proxier/check/judgement.h"
 #include "proxier/check/report.h"
 #include "proxier/config/listen_address.h"
-#include "proxier/loop/main_loop.h"
-#include "proxier/manifests/manifest_source.h"
 #include "proxier/plan/bindings.h"
 #include "proxier/plan/localhost.h"
 #include "proxier/plan/node_ports.h"
 #include "proxier/plan/other_programs.h"
 #include "proxier/plan/pitfalls.h"
 #include "proxier/sync/host_setup.h"
-#include "proxier/watch/api_source.h"
 
 namespace ipvsproxier::cmd {
 
@@ -64,7 +57,8 @@ check::Wanted wanted_of(const Options& options) {
                        .leaves_untracked = plan.differences.leave_untracked,
                        .takes_over_kube_router = plan.differences.take_over_kube_router,
                        .families = {},
-                       .ports_are_vital = options.config.bind_address_hard_fail};
+                       .ports_are_vital = options.config.bind_address_hard_fail,
+                       .bounds_drain = options.drain_timeout.has_value()};
   if (options.compat || options.packet_filter == ipset::PacketFilterWish::iptables)
     wanted.packet_filter = ipset::PacketFilter::iptables;
   else if (options.packet_filter == ipset::PacketFilterWish::nftables)
@@ -135,8 +129,8 @@ void read_legacy_tables(NodeFacts& facts) {
     }
 }
 
-void read_firewalls(NodeFacts& facts) {
-  auto look = loaded_firewall_warnings();
+void read_firewalls(const ProgrammedFilter& programmed, NodeFacts& facts) {
+  auto look = loaded_firewall_warnings(programmed);
   if (!look) {
     facts.unjudged.push_back(netlink::to_string(look.error()));
     return;
@@ -151,31 +145,46 @@ void read_firewalls(NodeFacts& facts) {
     facts.unjudged.push_back(ipset::text_of_unjudged(table, why));
 }
 
-void read_flow_rules(NodeFacts& facts) {
-  const auto rules = loaded_flow_rules();
-  if (!rules) return;
+void read_flow_rules(const ProgrammedFilter& programmed, NodeFacts& facts) {
+  const auto rules = loaded_flow_rules(programmed);
+  if (!rules) {
+    facts.unread.push_back("rules that add connections to flowtables: " + to_string(rules.error()));
+    return;
+  }
   for (const auto& [text, guarded] : *rules)
     facts.flow_rules.push_back({.place = "flowtable", .what = text, .certain = !guarded});
 }
 
-void read_our_nft_table(NodeFacts& facts) {
-  const auto programmed = open_programmed_filter();
-  if (!programmed) return;
-  facts.has_our_nft_table = programmed->filter == ipset::PacketFilter::nftables;
-  facts.has_foreign_nft_table =
-      programmed->nftables && has_foreign_nft_table(*programmed->nftables).value_or(false);
-  if (!programmed->nftables) return;
-  const auto tables = programmed->nftables->list_tables();
+void read_nft_tables(const ProgrammedFilter& programmed, NodeFacts& facts) {
+  facts.has_our_nft_table = programmed.filter == ipset::PacketFilter::nftables;
+  if (!programmed.nftables) return;
+  const auto is_foreign = has_foreign_nft_table(*programmed.nftables);
+  const auto tables = programmed.nftables->list_tables();
+  for (const auto* status :
+       {is_foreign ? nullptr : &is_foreign.error(), tables ? nullptr : &tables.error()})
+    if (status != nullptr) facts.unread.push_back("tables of nf_tables: " + to_string(*status));
+  facts.has_foreign_nft_table = is_foreign.value_or(false);
   facts.has_kube_proxy_nft =
       tables && std::ranges::any_of(*tables, [](const netlink::NftTableKey& key) {
         return key.name == ipset::kNftTable && key.family != netlink::NftFamily::inet;
       });
 }
 
+void read_packet_filters(NodeFacts& facts) {
+  const auto programmed = open_programmed_filter();
+  if (!programmed) {
+    facts.unread.push_back("nf_tables: " + to_string(programmed.error()));
+    return;
+  }
+  read_firewalls(*programmed, facts);
+  read_flow_rules(*programmed, facts);
+  read_nft_tables(*programmed, facts);
+}
+
 // The API server's default range of node ports.
 std::set<std::uint16_t> usual_node_ports() {
   std::set<std::uint16_t> ports;
-  for (std::uint16_t port = 30000; port <= 32767; ++port) ports.insert(port);
+  for (auto port = ipset::kFirstNodePort; port <= ipset::kLastNodePort; ++port) ports.insert(port);
   return ports;
 }
 
@@ -189,7 +198,14 @@ std::uint32_t tcp_timeout(const Options& options) {
   return timeouts ? timeouts->tcp : kKernels;
 }
 
-// Which pods are this node's is known to a daemon alone: all ranges of the configuration count.
+// Which pods are this node's is known to a daemon alone: all ranges of the configuration count, and
+// the local detector.
+bool may_have_pods(const netlink::InterfaceAddress& address, const plan::PlannerOptions& options) {
+  return plan::detects_link(options, address.link) ||
+         std::ranges::any_of(options.cluster_cidrs,
+                             [&](const auto& cidr) { return cidr.contains(address.address); });
+}
+
 void read_pitfalls(const Options& options, NodeFacts& facts) {
   const auto links = netlink::KernelLinkTable::open();
   const auto listed = links ? (*links)->list_addresses() : links.error();
@@ -197,8 +213,9 @@ void read_pitfalls(const Options& options, NodeFacts& facts) {
   const auto settings = sync::read_node_settings({}, addresses);
   if (auto found = plan::local_port_pitfall(settings, usual_node_ports()))
     facts.pitfalls.push_back(*std::move(found));
-  if (auto found =
-          plan::bridge_pitfall(settings, addresses, planner_options(options, {}).cluster_cidrs))
+  const auto plan = planner_options(options, {});
+  if (auto found = plan::bridge_pitfall(settings, addresses,
+                                        [&](const auto& one) { return may_have_pods(one, plan); }))
     facts.pitfalls.push_back(*std::move(found));
   facts.idle = plan::idle_pitfall(settings, tcp_timeout(options));
 }
@@ -216,7 +233,7 @@ void read_left_ports(NodeFacts& facts) {
   std::set<netlink::IpAddress> addresses;
   for (const auto family : netlink::kFamilies)
     addresses.merge(plan::other_link_addresses(node, family));
-  auto look = untracked_ports(addresses, kLongest);
+  auto look = untracked_ports(MayLoad::no, addresses, kLongest);
   if (!look) {
     facts.unread.push_back("rules before connection tracking: " + to_string(look.error()));
     return;
@@ -250,49 +267,6 @@ std::string loop_is_other(const Options& options) {
   return in_the_way ? report.error().where : "";
 }
 
-std::vector<check::ApiResource> api_resources(const std::string& node_name) {
-  std::vector<check::ApiResource> resources;
-  for (auto& one : watch::followed_resources(node_name))
-    resources.push_back({one.name, one.kind, one.path + "?" + one.selector});
-  return resources;
-}
-
-// Whether the cluster has this node's Node, as far as it was asked for.
-std::string no_node(const Options& options, const std::vector<check::ApiFact>& api) {
-  if (options.manifests.empty()) {
-    const bool has_none = std::ranges::any_of(api, &check::ApiFact::has_none);
-    return has_none ? no_node_text(options, {}, {}) : "";
-  }
-  auto manifests = manifests::load_manifests(options.manifests, options.node_name);
-  const auto changes = manifests::changes_of(manifests);
-  std::set<std::string> alike;
-  note_alike_names(options.node_name, changes, alike);
-  // Manifests without any Node are enough where no policy asks for one.
-  if (changes.node || (manifests.other_nodes.empty() && alike.empty())) return "";
-  return no_node_text(options, manifests.other_nodes, alike);
-}
-
-// Asks the server that a daemon would follow.
-std::vector<check::ApiFact> ask_api(const Options& options, spdlog::logger& logger) {
-  const std::string question = "find the API server";
-  auto choice = access::choose_access(options.config.client_connection.kubeconfig, options.master,
-                                      access::PodPlace::from_environment());
-  if (!choice.source) {
-    std::vector<check::ApiFact> facts;
-    for (const auto& problem : choice.problems)
-      facts.push_back({.question = question, .error = api::to_string(problem)});
-    if (facts.empty()) facts.push_back({.question = question, .error = "none is configured"});
-    return facts;
-  }
-  loop::MainLoop loop;
-  ApiClient client(*std::move(choice.source), loop, logger);
-  check::ApiProbe probe(api_resources(options.node_name), client.transport, loop,
-                        [&loop] { loop.quit(); });
-  probe.start();
-  loop.run();
-  return probe.facts();
-}
-
 }  // namespace
 
 CheckReport check_node(const Options& options, bool json, spdlog::logger& logger) {
@@ -302,9 +276,7 @@ CheckReport check_node(const Options& options, bool json, spdlog::logger& logger
   if (facts.daemon_runs) facts.ports.clear();
   read_virtual_services(options, facts);
   read_legacy_tables(facts);
-  read_firewalls(facts);
-  read_flow_rules(facts);
-  read_our_nft_table(facts);
+  read_packet_filters(facts);
   read_pitfalls(options, facts);
   read_left_ports(facts);
   facts.uses_legacy_iptables = uses_legacy_iptables();
@@ -314,8 +286,7 @@ CheckReport check_node(const Options& options, bool json, spdlog::logger& logger
     facts.xtables_lock_fault = netlink::to_string(lock.error());
   facts.dummy_is_other = dummy_is_other();
   facts.loop_is_other = loop_is_other(options);
-  if (options.manifests.empty()) facts.api = ask_api(options, logger);
-  facts.no_node = no_node(options, facts.api);
+  read_cluster(options, facts, logger);
   const auto findings = check::judge(facts, questions.wanted);
   return {.status = check::exit_status(check::worst(findings)),
           .text = json ? check::to_json(findings, facts) : check::to_text(findings)};

@@ -9,11 +9,9 @@
 #include <string>
 #include <utility>
 
-#include "cmd/kernel_tables.h"
 #include "cmd/packet_filter_facts.h"
 #include "ipset/nft/flow_rules.h"
 #include "ipset/nft/program_leftovers.h"
-#include "ipset/nftables/filter_kernel.h"
 #include "ipset/nftables/flow_table.h"
 #include "ipset/nftables/nft_set_elements.h"
 #include "ipset/rules/nft_catalog.h"
@@ -31,9 +29,6 @@ using netlink::Family;
 
 // Of somebody who asks, and waits for the answer.
 constexpr std::chrono::seconds kLongestAnswer{1};
-// --service-node-port-range of the API server, by default.
-constexpr std::uint16_t kFirstNodePort = 30000;
-constexpr std::uint16_t kLastNodePort = 32767;
 
 // Tables that are there, without `filter`, which add_legacy() reads.
 void add_leftovers(Family family, FirewallLook& look) {
@@ -68,12 +63,11 @@ netlink::Status add_sample(netlink::IpvsReader& reader, const netlink::ServiceRe
                            std::vector<ipset::FirewallSample>& samples) {
   const auto& key = one.service.key;
   if (key.fwmark != 0) return {};
-  ipset::FirewallSample sample{
-      .address = key.address,
-      .protocol = key.protocol,
-      .port = key.port,
-      .server = {},
-      .is_node_port = key.port >= kFirstNodePort && key.port <= kLastNodePort};
+  ipset::FirewallSample sample{.address = key.address,
+                               .protocol = key.protocol,
+                               .port = key.port,
+                               .server = {},
+                               .is_node_port = ipset::is_usual_node_port(key.port)};
   if (samples.size() < 2 * ipset::kMostFirewallSamples) {
     auto read = reader.servers(key, [&](const netlink::ServerReading& each) -> netlink::Status {
       sample.server = each.listed.server.key.address;
@@ -88,15 +82,13 @@ netlink::Status add_sample(netlink::IpvsReader& reader, const netlink::ServiceRe
 
 }  // namespace
 
-netlink::Result<FirewallLook> firewall_warnings(ipset::PacketFilter filter,
+netlink::Result<FirewallLook> firewall_warnings(MayLoad may_load, ipset::PacketFilter filter,
                                                 const std::vector<ipset::FirewallSample>& samples,
                                                 std::chrono::milliseconds longest) {
   FirewallLook look;
-  const auto has_nftables = netlink::kernel_has_module("nf_tables");
-  if (!has_nftables) return has_nftables.error();
-  if (*has_nftables) {
-    const auto nftables = ipset::KernelFilterTable::open();
-    if (!nftables) return nftables.error();
+  const auto nftables = open_nftables(may_load);
+  if (!nftables) return nftables.error();
+  if (*nftables) {
     LookBudget budget(LookBudget::kSteps, LookBudget::kRules, LookBudget::Clock::now() + longest);
     auto found = ipset::find_firewall_warnings(**nftables, filter, samples, budget);
     if (!found) return found;
@@ -110,18 +102,17 @@ netlink::Result<FirewallLook> firewall_warnings(ipset::PacketFilter filter,
   return look;
 }
 
-netlink::Result<ipset::UntrackedLook> untracked_ports(const std::set<netlink::IpAddress>& addresses,
+netlink::Result<ipset::UntrackedLook> untracked_ports(MayLoad may_load,
+                                                      const std::set<netlink::IpAddress>& addresses,
                                                       std::chrono::milliseconds longest) {
   ipset::UntrackedLook look;
   if (addresses.empty()) return look;
   const auto budget_of = [longest](std::size_t rules) {
     return LookBudget(LookBudget::kSteps, rules, LookBudget::Clock::now() + longest);
   };
-  const auto has_nftables = netlink::kernel_has_module("nf_tables");
-  if (!has_nftables) return has_nftables.error();
-  if (*has_nftables) {
-    const auto nftables = ipset::KernelFilterTable::open();
-    if (!nftables) return nftables.error();
+  const auto nftables = open_nftables(may_load);
+  if (!nftables) return nftables.error();
+  if (*nftables) {
     auto budget = budget_of(LookBudget::kRules);
     auto found = ipset::find_untracked_ports(**nftables, addresses, budget);
     if (!found) return found;
@@ -141,9 +132,7 @@ netlink::Result<ipset::UntrackedLook> untracked_ports(const std::set<netlink::Ip
   return look;
 }
 
-netlink::Result<FirewallLook> loaded_firewall_warnings() {
-  const auto programmed = open_programmed_filter();
-  if (!programmed) return programmed.error();
+netlink::Result<FirewallLook> loaded_firewall_warnings(const ProgrammedFilter& programmed) {
   std::vector<ipset::FirewallSample> samples;
   const auto has_ipvs = netlink::kernel_has_module("ip_vs");
   if (!has_ipvs) return has_ipvs.error();
@@ -153,19 +142,17 @@ netlink::Result<FirewallLook> loaded_firewall_warnings() {
         [&](const netlink::ServiceReading& one) { return add_sample(**reader, one, samples); });
     if (!read) return read.error();
   }
-  return firewall_warnings(programmed->filter, samples, kLongestAnswer);
+  return firewall_warnings(MayLoad::no, programmed.filter, samples, kLongestAnswer);
 }
 
-netlink::Result<std::vector<FlowRuleFact>> loaded_flow_rules() {
-  const auto programmed = open_programmed_filter();
-  if (!programmed) return programmed.error();
+netlink::Result<std::vector<FlowRuleFact>> loaded_flow_rules(const ProgrammedFilter& programmed) {
   std::vector<FlowRuleFact> facts;
-  if (!programmed->nftables) return facts;
-  auto& nftables = *programmed->nftables;
+  if (!programmed.nftables) return facts;
+  auto& nftables = *programmed.nftables;
   const auto rules = nftables.list_flow_rules();
   if (!rules) return rules.error();
   for (const auto& rule : *rules) {
-    const bool native = programmed->filter == ipset::PacketFilter::nftables;
+    const bool native = programmed.filter == ipset::PacketFilter::nftables;
     bool guarded = true;
     for (const auto family : ipset::families_of_flows({rule})) {
       const auto ours = ipset::nft_table_of(family);

@@ -30,9 +30,8 @@ HostFamilies supported_families(const std::function<netlink::Status(Family)>& us
   std::error_code ignored;
   if (!std::filesystem::exists(proc / "net/if_inet6", ignored))
     return without(Family::ipv6, "this kernel has no IPv6");
-  const auto disabled = netlink::Sysctl(proc / "sys").read("net/ipv6/conf/all/disable_ipv6");
-  if (disabled && *disabled == "1")
-    return without(Family::ipv6, "it is disabled (net/ipv6/conf/all/disable_ipv6)");
+  if (netlink::ipv6_is_disabled(proc / "sys"))
+    return without(Family::ipv6, "it is disabled on all links (net/ipv6/conf/*/disable_ipv6)");
   const auto ipv6 = usable(Family::ipv6);
   if (is_lacking(ipv6) && ipv4) return without(Family::ipv6, netlink::to_string(ipv6.error()));
   if (is_lacking(ipv4) && ipv6) return without(Family::ipv4, netlink::to_string(ipv4.error()));

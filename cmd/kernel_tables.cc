@@ -141,6 +141,11 @@ class DryFilterTable final : public ipset::FilterTable {
   netlink::Result<ElementsPart> next_elements() override {
     return inner_ ? inner_->next_elements() : no_filter_listing();
   }
+  netlink::Result<std::optional<ipset::FilterContents>> list_chains(
+      const netlink::NftTableKey& table, const KeepRule& keep) override {
+    if (inner_) return inner_->list_chains(table, keep);
+    return std::optional<ipset::FilterContents>{};
+  }
   std::uint32_t port() const override { return inner_ ? inner_->port() : 0; }
 
  private:
@@ -235,8 +240,11 @@ std::optional<KernelTables> open_kernel_tables(const Options& options, spdlog::l
   else
     open_iptables(tables, logger);
   tables.ipvs = open_late<netlink::KernelIpvsTable>("IPVS", netlink::load_module("ip_vs"), logger);
+  netlink::KernelLinkTable::Ipv6Enabled ipv6_enabled;
+  if (!options.compat)
+    ipv6_enabled = [&logger](const std::string& what) { logger.info("set {}", what); };
   tables.links = open_late<netlink::KernelLinkTable>("rtnetlink", {}, logger, netlink::NlOptions{},
-                                                     !options.compat);
+                                                     ipv6_enabled);
   tables.conntrack = open_late<netlink::KernelConntrackTable>(
       "connection tracking", netlink::load_module("nf_conntrack_netlink"), logger);
   return tables;
@@ -263,13 +271,22 @@ std::optional<netlink::IpvsTimeouts> loaded_ipvs_timeouts() {
   return timeouts ? std::optional(*timeouts) : std::nullopt;
 }
 
+netlink::Result<std::unique_ptr<ipset::FilterTable>> open_nftables(MayLoad may_load) {
+  using Opened = netlink::Result<std::unique_ptr<ipset::FilterTable>>;
+  const auto there = netlink::kernel_has_module("nf_tables");
+  if (!there && may_load == MayLoad::no) return there.error();
+  if (there && !*there) return Opened(nullptr);
+  auto opened = ipset::KernelFilterTable::open();
+  if (opened) return Opened(*std::move(opened));
+  const bool is_absent = !there && opened.error().kind == ErrorKind::unsupported;
+  return is_absent ? Opened(nullptr) : Opened(opened.error());
+}
+
 netlink::Result<ProgrammedFilter> open_programmed_filter() {
   ProgrammedFilter programmed;
-  const auto there = netlink::kernel_has_module("nf_tables");
-  if (!there) return there.error();
-  if (!*there) return programmed;
-  auto opened = ipset::KernelFilterTable::open();
+  auto opened = open_nftables(MayLoad::no);
   if (!opened) return std::move(opened.error());
+  if (!*opened) return programmed;
   const auto ours = has_our_nft_table(**opened);
   if (!ours) return ours.error();
   if (*ours) programmed.filter = PacketFilter::nftables;
@@ -314,6 +331,62 @@ netlink::Result<bool> kube_proxy_translates(ipset::FilterTable& nftables, netlin
   return ipset::nft_translates(nftables, family);
 }
 
+namespace {
+
+// The tables of nf_tables, which may come after the daemon's start.
+class NftablesOnceThere {
+ public:
+  // `opened` must outlive this; nullptr: they could not be opened yet.
+  explicit NftablesOnceThere(ipset::FilterTable* opened) : table_(opened) {}
+
+  // What `ask` returns; `none` as long as the kernel does not have them.
+  template <typename Answer, typename Ask>
+  netlink::Result<Answer> ask(Answer none, const Ask& ask) {
+    if (table_ == nullptr) {
+      auto late = open_nftables(MayLoad::yes);
+      if (!late) return late.error();
+      if (!*late) return none;
+      late_ = *std::move(late);
+      table_ = late_.get();
+    }
+    return ask(*table_);
+  }
+
+ private:
+  ipset::FilterTable* table_;
+  std::unique_ptr<ipset::FilterTable> late_;
+};
+
+void use_nftables_once_there(const Options& options, const KernelTables& tables,
+                             sync::ReconcilerSettings& settings) {
+  const auto nftables = std::make_shared<NftablesOnceThere>(tables.nftables.get());
+  const bool kube_router = settings.options.differences.take_over_kube_router;
+  settings.remove_nft_leftovers = [nftables, kube_router](netlink::Family family) {
+    return nftables->ask(ipset::RemovedNft{}, [&](ipset::FilterTable& table) {
+      return ipset::take_over_nft_leftovers(table, family, kube_router);
+    });
+  };
+  settings.find_flow_rules = [nftables] {
+    return nftables->ask(std::vector<netlink::NftFlowRule>{},
+                         [](ipset::FilterTable& table) { return table.list_flow_rules(); });
+  };
+  settings.flow_table.remove = [nftables](netlink::Family family) {
+    return nftables->ask(
+        false, [&](ipset::FilterTable& table) { return ipset::remove_flow_table(table, family); });
+  };
+  if (tables.packet_filter == PacketFilter::iptables && !options.compat)
+    settings.flow_table.make = [nftables](netlink::Family family) -> netlink::Status {
+      const auto made =
+          nftables->ask(false, [&](ipset::FilterTable& table) -> netlink::Result<bool> {
+            const auto status = ipset::make_flow_table(table, family);
+            return status ? netlink::Result<bool>(true) : status.error();
+          });
+      return made ? netlink::Status{} : made.error();
+    };
+}
+
+}  // namespace
+
 sync::ReconcilerSettings host_reconciler_settings(const Options& options,
                                                   const KernelTables& tables,
                                                   spdlog::logger& logger) {
@@ -323,28 +396,17 @@ sync::ReconcilerSettings host_reconciler_settings(const Options& options,
   const auto cpus = static_cast<unsigned>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
   auto settings = reconciler_settings(options, supported.families, cpus);
   settings.options.packet_filter = tables.packet_filter;
-  settings.find_untracked_ports = untracked_ports;
-  if (auto* const nftables = tables.nftables.get()) {
-    const bool kube_router = settings.options.differences.take_over_kube_router;
-    settings.remove_nft_leftovers = [nftables, kube_router](netlink::Family family) {
-      return ipset::take_over_nft_leftovers(*nftables, family, kube_router);
+  settings.find_untracked_ports = [](const auto& addresses, auto longest) {
+    return untracked_ports(MayLoad::yes, addresses, longest);
+  };
+  if (tables.packet_filter == PacketFilter::nftables)
+    settings.find_translation = [nftables = tables.nftables.get()](netlink::Family family) {
+      return kube_proxy_translates(*nftables, family);
     };
-    if (tables.packet_filter == PacketFilter::nftables)
-      settings.find_translation = [nftables](netlink::Family family) {
-        return kube_proxy_translates(*nftables, family);
-      };
-    settings.find_flow_rules = [nftables] { return nftables->list_flow_rules(); };
-    settings.flow_table.remove = [nftables](netlink::Family family) {
-      return ipset::remove_flow_table(*nftables, family);
-    };
-    if (tables.packet_filter == PacketFilter::iptables && !options.compat)
-      settings.flow_table.make = [nftables](netlink::Family family) {
-        return ipset::make_flow_table(*nftables, family);
-      };
-  }
+  use_nftables_once_there(options, tables, settings);
   settings.find_firewall_warnings = [filter = tables.packet_filter](const auto& samples,
                                                                     auto longest) {
-    return firewall_warnings(filter, samples, longest);
+    return firewall_warnings(MayLoad::yes, filter, samples, longest);
   };
   return settings;
 }

@@ -55,6 +55,14 @@ std::optional<KernelTables> open_kernel_tables(const Options& options, spdlog::l
 // error. Has no conntrack table.
 KernelTables open_loaded_tables();
 
+// Whether a table of nf_tables may be opened where it cannot be told whether the kernel has them:
+// opening would load the module.
+enum class MayLoad : std::uint8_t { no, yes };
+
+// Every table of nf_tables, to read; nullptr: the kernel does not have it now. `MayLoad::no`: an
+// error where that cannot be told.
+netlink::Result<std::unique_ptr<ipset::FilterTable>> open_nftables(MayLoad may_load);
+
 // The time-outs of IPVS; nullopt: it is not loaded, or cannot be asked. Loads nothing.
 std::optional<netlink::IpvsTimeouts> loaded_ipvs_timeouts();
 

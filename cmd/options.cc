@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "netlink/text.h"
 #include "proxier/api/document_writer.h"
 #include "proxier/api/text_file.h"
 #include "proxier/config/config_file.h"
@@ -43,7 +44,8 @@ EffectiveConfig finish(config::FlagConfig flags, const ConfigOverrides& override
   EffectiveConfig result{.config = config::take_config(std::move(flags)),
                          .problems = std::move(problems)};
   if (!overrides.hostname_override.empty())
-    result.config.hostname_override = config::to_lower(config::trim(overrides.hostname_override));
+    result.config.hostname_override =
+        config::to_lower(netlink::trimmed(overrides.hostname_override));
   if (overrides.ignore_mode) ignore_mode(result, origin);
   auto invalid = config::to_problems(config::validate(result.config), origin);
   result.problems.insert(result.problems.end(), invalid.begin(), invalid.end());
@@ -102,7 +104,7 @@ std::string contradiction(const CommandLine& line) {
   if (main.once && main.manifests.empty() && !main.init_only && main.write_config_to.empty())
     return "--once needs --manifests: an API server is followed";
   if (main.once && main.init_only) return "--once contradicts --init-only, which programs nothing";
-  if (!main.hostname_override.empty() && config::trim(main.hostname_override).empty())
+  if (!main.hostname_override.empty() && netlink::trimmed(main.hostname_override).empty())
     return "--hostname-override must not be blank";
   if (main.compat && main.bind_by_routes)
     return "--vip-binding=route contradicts --kube-proxy-compat: kube-proxy binds addresses";
@@ -179,7 +181,7 @@ std::string host_name() {
 std::optional<std::string> resolve_node_name(const config::KubeProxyConfig& config,
                                              const std::string& machine_name) {
   auto name = config::to_lower(
-      config::trim(config.hostname_override.empty() ? machine_name : config.hostname_override));
+      netlink::trimmed(config.hostname_override.empty() ? machine_name : config.hostname_override));
   if (name.empty()) return std::nullopt;
   return name;
 }

@@ -3,19 +3,26 @@
 #include <sys/utsname.h>
 
 #include <algorithm>
-#include <array>
+#include <filesystem>
 #include <fstream>
-#include <initializer_list>
+#include <set>
 #include <string_view>
+#include <system_error>
 #include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "ipset/nftables/nft_rule_table.h"
 #include "ipset/nftables/nft_set_elements.h"
 #include "ipset/nftables/nft_table_claim.h"
+#include "ipset/rules/rule_catalog.h"
+#include "ipset/rules/rule_codec.h"
 #include "ipset/rules/rule_iptc.h"
 #include "ipset/rules/xtables_lock.h"
 #include "ipset/sets/set_libipset.h"
 #include "netlink/kernel_module.h"
+#include "netlink/sysctl.h"
 #include "proxier/check/kernel_modules.h"
 
 namespace ipvsproxier::cmd {
@@ -46,40 +53,67 @@ std::vector<std::string> chains_in(Family family, Table table) {
   return chains;
 }
 
-netlink::Status legacy_works() {
+// What rules every cluster needs in legacy iptables.
+std::vector<ipset::TableRules> least_rules(Family family) {
+  return ipset::rules_for(family, ipset::least_parameters());
+}
+
+netlink::Status legacy_works(Family family) {
   ipset::IptcSettings settings;
   settings.load_module = [](const std::string& module) {
     static_cast<void>(netlink::load_module(module));
   };
   if (auto lock = ipset::XtablesLock::can_open(settings.lock_path); !lock) return lock;
   if (auto sets = ipset::LibipsetTable::open(); !sets) return sets.error();
-  return ipset::IptcRuleTable(std::move(settings)).family_usable(Family::ipv4);
+  ipset::IptcRuleTable table(std::move(settings));
+  if (auto usable = table.family_usable(family); !usable) return usable;
+  for (const auto& rules : least_rules(family)) {
+    if (const auto listed = table.list(rules); !listed) return listed.error();
+    if (const auto lacking = ipset::missing_extensions(rules); !lacking.empty())
+      return netlink::Error{
+          netlink::ErrorKind::unsupported, 0,
+          fmt::format("{} table {}{}", to_string(family), to_string(rules.table), lacking)};
+  }
+  return {};
+}
+
+bool has_ipv6() {
+  std::error_code ignored;
+  return std::filesystem::exists("/proc/net/if_inet6", ignored) && !netlink::ipv6_is_disabled();
 }
 
 void ask_iptables(const PacketFilterQuestions& questions, ipset::PacketFilterFacts& facts) {
-  const auto status = questions.iptables_works();
-  facts.iptables_works = status.has_value();
+  auto status = questions.iptables_works(Family::ipv4);
   // That a module is missing is what the choice says itself.
   if (!status && status.error().kind != netlink::ErrorKind::missing)
     facts.iptables_fault = to_string(status.error());
+  // IPv4 alone is better than nothing, but not than both families in nf_tables.
+  if (status && facts.nftables_works && questions.has_ipv6()) {
+    status = questions.iptables_works(Family::ipv6);
+    if (!status) facts.iptables_fault = "for IPv6: " + to_string(status.error());
+  }
+  facts.iptables_works = status.has_value();
 }
 
 // Whether all of these modules are there or could be loaded. Where no modules are seen, as in a
 // container, the kernel's own are believed to be there.
-bool can_have(std::initializer_list<const char*> modules) {
+bool can_have(const std::set<std::string>& modules) {
   utsname system{};
   if (::uname(&system) != 0) return true;
   const auto index = check::read_module_index({}, system.release);
-  return std::ranges::all_of(modules, [&](const char* module) {
+  return std::ranges::all_of(modules, [&](const std::string& module) {
     return !index.visible || index.loaded.contains(module) || index.built_in.contains(module) ||
            index.files.contains(module);
   });
 }
 
-netlink::Status legacy_would_work() {
-  if (!can_have({"ip_tables", "iptable_nat", "ip_set"}))
-    return netlink::Error{netlink::ErrorKind::missing, 0,
-                          "the modules ip_tables, iptable_nat and ip_set are not all there"};
+netlink::Status legacy_would_work(Family family) {
+  std::set<std::string> modules{"ip_set", ipset::module_of(family)};
+  for (const auto& rules : least_rules(family)) modules.merge(ipset::modules_of(rules));
+  if (!can_have(modules))
+    return netlink::Error{
+        netlink::ErrorKind::missing, 0,
+        fmt::format("the modules {} are not all there", fmt::join(modules, ", "))};
   return ipset::XtablesLock::can_open(ipset::IptcSettings().lock_path);
 }
 
@@ -142,6 +176,7 @@ PacketFilterQuestions kernel_packet_filters(ipset::FilterTable* nftables) {
   return {.iptables_tables = tables_in_namespace,
           .iptables_chains = chains_in,
           .iptables_works = legacy_works,
+          .has_ipv6 = has_ipv6,
           .nftables_works =
               [nftables] {
                 return nftables != nullptr &&
@@ -154,6 +189,7 @@ PacketFilterQuestions loaded_packet_filters(ipset::FilterTable* nftables) {
   return {.iptables_tables = tables_in_namespace,
           .iptables_chains = chains_in,
           .iptables_works = legacy_would_work,
+          .has_ipv6 = has_ipv6,
           .nftables_works = [] { return can_have({"nf_tables"}); },
           .nftables = nftables};
 }

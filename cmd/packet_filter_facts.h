@@ -21,9 +21,11 @@ struct PacketFilterQuestions {
   std::function<std::vector<ipset::Table>(netlink::Family)> iptables_tables;
   // Chain names of one of them.
   std::function<std::vector<std::string>(netlink::Family, ipset::Table)> iptables_chains;
-  // Whether legacy iptables and IP sets work and can be written, or why not; asking may load
-  // modules and make a table.
-  std::function<netlink::Status()> iptables_works;
+  // Whether legacy iptables of a family and IP sets work, can be written and have what the rules of
+  // every cluster need, or why not; asking may load modules and make tables.
+  std::function<netlink::Status(netlink::Family)> iptables_works;
+  // Whether this network namespace has IPv6.
+  std::function<bool()> has_ipv6;
   // Whether nf_tables works.
   std::function<bool()> nftables_works;
   // nullptr: none is loaded, so that our table is not there.

@@ -3,10 +3,11 @@
 #include <arpa/inet.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include <fmt/compile.h>
 #include <fmt/format.h>
+
+#include "netlink/text.h"
 
 namespace ipvsproxier::netlink {
 
@@ -47,12 +48,9 @@ std::optional<Protocol> parse_protocol(std::string_view text) {
 namespace {
 
 // A decimal number up to `max`; digits only, nothing after them.
-std::optional<unsigned> parse_number(std::string_view text, unsigned max) {
-  unsigned value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || error != std::errc{} || end != text.data() + text.size() || value > max)
-    return std::nullopt;
-  return value;
+std::optional<unsigned> number_up_to(std::string_view text, unsigned max) {
+  const auto value = netlink::parse_number<unsigned>(text);
+  return value && *value <= max ? value : std::nullopt;
 }
 
 std::optional<IpAddress> parse_v4(std::string_view text) {
@@ -60,7 +58,7 @@ std::optional<IpAddress> parse_v4(std::string_view text) {
   for (int octet = 0; octet < 4; ++octet) {
     const auto dot = octet < 3 ? text.find('.') : text.size();
     if (dot == std::string_view::npos) return std::nullopt;
-    const auto number = parse_number(text.substr(0, dot), 255);
+    const auto number = number_up_to(text.substr(0, dot), 255);
     if (!number) return std::nullopt;
     value = value << 8 | *number;
     text.remove_prefix(std::min(dot + 1, text.size()));
@@ -132,7 +130,7 @@ std::optional<IpPrefix> IpPrefix::parse(std::string_view text) {
   if (!address) return std::nullopt;
   const bool long_form = text.find(':') != std::string_view::npos;
   const auto length =
-      parse_number(text.substr(slash + 1), address_bits(long_form ? Family::ipv6 : Family::ipv4));
+      number_up_to(text.substr(slash + 1), address_bits(long_form ? Family::ipv6 : Family::ipv4));
   if (!length) return std::nullopt;
   const auto bits = static_cast<std::uint8_t>(*length);
   if (!long_form || address->family() == Family::ipv6) return of(*address, bits);

@@ -38,6 +38,7 @@ struct NlChannel::Waiting {
   Greet greet;
   std::optional<Error> failure = {};  // of the last attempt
   std::chrono::steady_clock::time_point due = {};
+  std::chrono::seconds pause = kOpeningPause;  // after the next failure
 };
 
 namespace {
@@ -119,7 +120,8 @@ Status NlChannel::ready() {
   auto waiting = std::move(waiting_);
   if (auto status = try_to_open(*waiting); !status) {
     waiting->failure = status.error();
-    waiting->due = waiting->opening.now() + kOpeningPause;
+    waiting->due = waiting->opening.now() + waiting->pause;
+    waiting->pause = std::min(2 * waiting->pause, kLongestPause);
     waiting_ = std::move(waiting);
     return status;
   }

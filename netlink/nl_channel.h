@@ -66,13 +66,14 @@ class NlChannel {
   static constexpr std::size_t kReceiveBytes = 64 * 1024;
   static constexpr int kDumpAttempts = 5;
   static constexpr std::chrono::seconds kOpeningPause{1};
+  static constexpr std::chrono::seconds kLongestPause{30};
 
   // `protocol` is NETLINK_GENERIC, NETLINK_ROUTE, ...
   static Result<NlChannel> open(int protocol, const NlOptions& options = {});
-  // Opens itself: now if it can, else when a conversation begins, not more often than every
-  // kOpeningPause, because the kernel may start modprobe for each attempt. Until then each
-  // conversation fails with the error of opening. `greet` is a conversation that comes before all
-  // others; the channel is open once it succeeds.
+  // Opens itself: now if it can, else when a conversation begins, after pauses that grow from
+  // kOpeningPause to kLongestPause, because the kernel may start modprobe for each attempt. Until
+  // then each conversation fails with the error of opening. `greet` is a conversation that comes
+  // before all others; the channel is open once it succeeds.
   using Greet = std::function<Status(NlChannel&)>;
   NlChannel(int protocol, const NlOptions& options, NlOpening opening, Greet greet = {});
   NlChannel(NlChannel&&) noexcept;

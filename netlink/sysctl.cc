@@ -6,21 +6,16 @@
 
 #include <array>
 #include <cerrno>
+#include <system_error>
 
 #include <fmt/format.h>
 
+#include "netlink/text.h"
 #include "netlink/unique_fd.h"
 
 namespace ipvsproxier::netlink {
 
 namespace {
-
-std::string trimmed(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t\n";
-  const auto first = text.find_first_not_of(kBlanks);
-  if (first == std::string_view::npos) return "";
-  return std::string(text.substr(first, text.find_last_not_of(kBlanks) - first + 1));
-}
 
 Error failure(int sys_errno, std::string what) {
   auto error = make_error(Operation::generic, sys_errno, std::move(what));
@@ -39,7 +34,7 @@ Result<std::string> Sysctl::read(std::string_view key) const {
   std::array<char, 4096> buffer;
   const auto size = ::read(fd.get(), buffer.data(), buffer.size());
   if (size < 0) return make_error(Operation::generic, errno, fmt::format("read sysctl {}", key));
-  return trimmed({buffer.data(), static_cast<std::size_t>(size)});
+  return std::string(trimmed({buffer.data(), static_cast<std::size_t>(size)}));
 }
 
 bool Sysctl::is_fixed(std::string_view key) const {
@@ -61,6 +56,22 @@ Result<bool> Sysctl::ensure(std::string_view key, std::string_view value) const 
   // The kernel takes a sysctl value in a single write.
   if (::write(fd.get(), value.data(), value.size()) != static_cast<ssize_t>(value.size()))
     return failure(errno != 0 ? errno : EIO, what);
+  return true;
+}
+
+bool ipv6_is_disabled(const std::filesystem::path& root) {
+  const Sysctl sysctls(root);
+  const auto is_set = [&](const std::string& link) {
+    const auto value = sysctls.read(fmt::format("net/ipv6/conf/{}/disable_ipv6", link));
+    return value && *value == "1";
+  };
+  if (!is_set("all")) return false;
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(root / "net/ipv6/conf", error), end;
+       !error && it != end; it.increment(error)) {
+    const auto link = it->path().filename().string();
+    if (link != "all" && link != "default" && link != "lo" && !is_set(link)) return false;
+  }
   return true;
 }
 

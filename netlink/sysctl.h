@@ -36,4 +36,9 @@ class Sysctl {
   Access access_;
 };
 
+// Whether IPv6 is off on all links of this network namespace except `lo`. Where
+// net/ipv6/conf/all/disable_ipv6 is 1, a link whose own key is 0 has IPv6 nevertheless: the kernel
+// looks at the keys of links alone (net/ipv6/addrconf.c; tried with 6.1).
+bool ipv6_is_disabled(const std::filesystem::path& root = "/proc/sys");
+
 }  // namespace ipvsproxier::netlink

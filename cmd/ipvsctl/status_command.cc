@@ -185,8 +185,9 @@ struct KernelFacts {
   // Whether the kernel has them now; nullopt: it cannot be told.
   std::map<std::string, std::optional<bool>> modules;
   std::vector<std::string_view> schedulers;
-  std::optional<bool> ipvs_conntrack;             // nullopt: it cannot be read
-  std::optional<netlink::IpvsTimeouts> timeouts;  // nullopt: they cannot be read
+  std::vector<std::string_view> unknown_schedulers;  // it cannot be told
+  std::optional<bool> ipvs_conntrack;                // nullopt: it cannot be read
+  std::optional<netlink::IpvsTimeouts> timeouts;     // nullopt: they cannot be read
   std::vector<std::string> firewall_warnings;
   std::vector<std::string> firewalls_unjudged;  // words about tables
   std::vector<std::string> flow_rules;          // of others, against which ours are there
@@ -199,6 +200,24 @@ std::optional<netlink::IpvsInfo> read_ipvs() {
   return info ? std::optional(*info) : std::nullopt;
 }
 
+void read_firewalls(const cmd::ProgrammedFilter& programmed, KernelFacts& facts) {
+  if (auto look = cmd::loaded_firewall_warnings(programmed)) {
+    for (auto& warning : look->warnings) facts.firewall_warnings.push_back(std::move(warning.text));
+    for (const auto& [table, why] : look->unjudged)
+      facts.firewalls_unjudged.push_back(ipset::text_of_unjudged(table, why));
+  } else {
+    facts.firewalls_unjudged.push_back(to_string(look.error()));
+  }
+  const auto rules = cmd::loaded_flow_rules(programmed);
+  if (!rules) {
+    facts.firewalls_unjudged.push_back("rules that add connections to flowtables: " +
+                                       to_string(rules.error()));
+    return;
+  }
+  for (const auto& [text, guarded] : *rules)
+    (guarded ? facts.flow_rules : facts.firewall_warnings).push_back(text);
+}
+
 KernelFacts read_kernel() {
   utsname names{};
   ::uname(&names);
@@ -206,29 +225,28 @@ KernelFacts read_kernel() {
                     .ipvs = read_ipvs(),
                     .modules = {},
                     .schedulers = {},
+                    .unknown_schedulers = {},
                     .ipvs_conntrack = {},
                     .timeouts = cmd::loaded_ipvs_timeouts(),
                     .firewall_warnings = {},
                     .firewalls_unjudged = {},
                     .flow_rules = {}};
-  if (auto look = cmd::loaded_firewall_warnings()) {
-    for (auto& warning : look->warnings) facts.firewall_warnings.push_back(std::move(warning.text));
-    for (const auto& [table, why] : look->unjudged)
-      facts.firewalls_unjudged.push_back(ipset::text_of_unjudged(table, why));
-  } else {
-    facts.firewalls_unjudged.push_back(to_string(look.error()));
-  }
-  if (const auto rules = cmd::loaded_flow_rules())
-    for (const auto& [text, guarded] : *rules)
-      (guarded ? facts.flow_rules : facts.firewall_warnings).push_back(text);
+  if (const auto programmed = cmd::open_programmed_filter())
+    read_firewalls(*programmed, facts);
+  else
+    facts.firewalls_unjudged.push_back(to_string(programmed.error()));
   for (const auto& module : shown_modules())
     if (const auto there = netlink::kernel_has_module(module))
       facts.modules[module] = *there;
     else
       facts.modules[module] = std::nullopt;
-  for (const auto scheduler : kKnownSchedulers)
-    if (netlink::kernel_has_module(fmt::format("ip_vs_{}", scheduler)).value_or(false))
+  for (const auto scheduler : kKnownSchedulers) {
+    const auto there = netlink::kernel_has_module(fmt::format("ip_vs_{}", scheduler));
+    if (!there)
+      facts.unknown_schedulers.push_back(scheduler);
+    else if (*there)
       facts.schedulers.push_back(scheduler);
+  }
   if (const auto tracked = netlink::Sysctl().read("net/ipv4/vs/conntrack"))
     facts.ipvs_conntrack = *tracked == "1";
   return facts;
@@ -249,7 +267,13 @@ std::string kernel_text(const KernelFacts& kernel) {
   text += line("modules", fmt::format("present:{}{}{}", loaded.empty() ? " none" : loaded,
                                       absent.empty() ? "" : "; not loaded:" + absent,
                                       unknown.empty() ? "" : "; cannot be told:" + unknown));
-  text += line("schedulers", fmt::format("{}", fmt::join(kernel.schedulers, " ")));
+  std::vector<std::string> schedulers;
+  if (!kernel.schedulers.empty())
+    schedulers.push_back(fmt::format("{}", fmt::join(kernel.schedulers, " ")));
+  if (!kernel.unknown_schedulers.empty())
+    schedulers.push_back(
+        fmt::format("cannot be told: {}", fmt::join(kernel.unknown_schedulers, " ")));
+  text += line("schedulers", fmt::format("{}", fmt::join(schedulers, "; ")));
   if (kernel.timeouts)
     text +=
         line("IPVS time-out", fmt::format("TCP connections without a packet for {} s are forgotten "

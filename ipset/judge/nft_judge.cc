@@ -227,6 +227,7 @@ class NftRun {
     if (found.answer == Answer::unknown) {
       if (one.target != netlink::kNftVerdictRegister) return miss(one.target);
       ask(Answer::unknown);
+      budget_.spend(set->elements.size() / kElementsAStep);
       for (const auto* element : possible_in(*set, key)) lead_by(*element);
       return;
     }

@@ -85,21 +85,17 @@ bool has_bounds(const FilterSet& set) {
                              [](const NftElement& one) { return one.key_end.empty(); });
 }
 
-// Intervals in order, each up to the bound after it.
+// Each interval ends at the next bound that has another key: where one begins at the end of
+// another, both bounds have one key. The elements are sorted.
 void add_possible_intervals(const FilterSet& set, const NftField& key,
                             std::vector<const NftElement*>& possible) {
-  std::vector<const NftElement*> bounds;
-  for (const auto& element : set.elements)
-    if (!is_default(element)) bounds.push_back(&element);
-  std::ranges::sort(bounds, [](const auto* one, const auto* other) {
-    if (const auto order = one->key <=> other->key; order != 0) return order < 0;
-    return one->interval_end && !other->interval_end;
-  });
-  for (std::size_t i = 0; i < bounds.size(); ++i) {
-    if (bounds[i]->interval_end) continue;
-    if (key.most_against(bounds[i]->key) < 0) break;
-    if (i + 1 == bounds.size() || key.least_against(bounds[i + 1]->key) < 0)
-      possible.push_back(bounds[i]);
+  const auto end = set.elements.end();
+  for (auto bound = set.elements.begin(); bound != end; ++bound) {
+    if (is_default(*bound) || bound->interval_end) continue;
+    if (key.most_against(bound->key) < 0) break;
+    const auto next =
+        std::find_if(bound, end, [&](const NftElement& other) { return other.key != bound->key; });
+    if (next == end || key.least_against(next->key) < 0) possible.push_back(&*bound);
   }
 }
 

@@ -21,9 +21,6 @@ using What = Passing::What;
 
 constexpr std::size_t kNamedAddresses = 8;
 constexpr std::size_t kNamedPorts = 14;  // of 15 that a rule of iptables may name
-// --service-node-port-range of the API server, by default.
-constexpr std::uint16_t kFirstNodePort = 30000;
-constexpr std::uint16_t kLastNodePort = 32767;
 
 std::string_view word_of(Family family) {
   return family == Family::ipv4 ? "ip" : "ip6";
@@ -43,7 +40,7 @@ Needed needed_by(const Judged& judged) {
     auto& of_family = addresses[sample.address.family()];
     if (sample.is_node_port) {
       auto& ports = needed.ports[sample.protocol];
-      const bool usual = sample.port >= kFirstNodePort && sample.port <= kLastNodePort;
+      const bool usual = is_usual_node_port(sample.port);
       if (ports.size() < kNamedPorts) ports.insert(usual ? kFirstNodePort : sample.port);
     } else if (of_family.size() < kNamedAddresses) {
       of_family.insert(sample.address);

@@ -29,6 +29,13 @@
 
 namespace ipvsproxier::ipset {
 
+// --service-node-port-range of the API server, by default.
+inline constexpr std::uint16_t kFirstNodePort = 30000;
+inline constexpr std::uint16_t kLastNodePort = 32767;
+constexpr bool is_usual_node_port(std::uint16_t port) {
+  return port >= kFirstNodePort && port <= kLastNodePort;
+}
+
 // A virtual service, with one of its real servers.
 struct FirewallSample {
   netlink::IpAddress address;

@@ -175,13 +175,12 @@ Result<RemovedNft> take_over_nft_leftovers(FilterTable& nftables, Family family,
 }
 
 Result<bool> nft_translates(FilterTable& nftables, Family family) {
-  const auto none = [](const auto&, const auto&) { return false; };
   const auto translating = translation_chains(family);
-  const auto mode = nftables.list_chains(table_named(family, kNftTable), none);
+  const auto mode = nftables.list_chains(table_named(family, kNftTable), {});
   if (!mode) return mode.error();
   if (*mode && !(*mode)->chains.empty()) return true;
   const auto nat =
-      nftables.list_chains(table_named(family, std::string(to_string(translating.table))), none);
+      nftables.list_chains(table_named(family, std::string(to_string(translating.table))), {});
   if (!nat) return nat.error();
   return *nat && std::ranges::any_of((*nat)->chains, [&](const auto& chain) {
     return names_chain(translating, chain.first);

@@ -28,6 +28,7 @@ constexpr std::size_t kPartElements = 4096;
 // The notification of a transaction that has a generation is under way.
 constexpr int kNotificationMs = 200;
 constexpr auto kAnyNumber = std::numeric_limits<std::size_t>::max();
+const FilterTable::KeepRule kAllRules = [](const auto&, const auto&) { return true; };
 
 bool is_absent(const Error& error) {
   return error.kind == ErrorKind::missing;
@@ -168,14 +169,14 @@ Status KernelFilterTable::read_frame(const NftTableKey& table, std::size_t most_
     contents.sets[set->set.name].spec = set->set;
     return {};
   });
-  if (!sets) return sets;
+  if (!sets || !keep) return sets;
   return dump(encode_list_nft_rules(table), [&](ByteView payload) -> Status {
     if (!is_in(table, payload)) return {};
     if (++rules > most_rules) return too_many_rules(most_rules);
     auto rule = decode_nft_rule(payload);
     if (!rule) return rule.error();
     FilterRule read{rule->handle, std::move(rule->rule.expressions)};
-    if (!keep || keep(rule->rule.chain, read))
+    if (keep(rule->rule.chain, read))
       contents.chains[rule->rule.chain].rules.push_back(std::move(read));
     return {};
   });
@@ -196,12 +197,12 @@ Result<std::vector<NftTableKey>> KernelFilterTable::list_tables() {
 }
 
 Result<std::optional<FilterContents>> KernelFilterTable::list_frame(const NftTableKey& table) {
-  return list_frame_of(table, kAnyNumber, {});
+  return list_frame_of(table, kAnyNumber, kAllRules);
 }
 
 Result<std::optional<FilterContents>> KernelFilterTable::list_small_frame(const NftTableKey& table,
                                                                           std::size_t most_rules) {
-  return list_frame_of(table, most_rules, {});
+  return list_frame_of(table, most_rules, kAllRules);
 }
 
 Result<std::optional<FilterContents>> KernelFilterTable::list_chains(const NftTableKey& table,

@@ -66,7 +66,7 @@ Result<std::optional<FilterContents>> FilterTable::list_chains(const NftTableKey
   if (!frame || !*frame) return frame;
   for (auto& chain : (*frame)->chains)
     std::erase_if(chain.second.rules,
-                  [&](const FilterRule& rule) { return !keep(chain.first, rule); });
+                  [&](const FilterRule& rule) { return !keep || !keep(chain.first, rule); });
   return frame;
 }
 

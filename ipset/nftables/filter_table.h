@@ -76,7 +76,8 @@ class FilterTable {
   virtual netlink::Result<std::optional<FilterContents>> list_small_frame(
       const netlink::NftTableKey& table, std::size_t most_rules);
 
-  // The same of a table of others, with those rules alone that `keep` takes.
+  // The same of a table of others, with those rules alone that `keep` takes. Without `keep` the
+  // rules are not read at all: a table may have some hundred thousand.
   using KeepRule = std::function<bool(const std::string& chain, const FilterRule& rule)>;
   virtual netlink::Result<std::optional<FilterContents>> list_chains(
       const netlink::NftTableKey& table, const KeepRule& keep);

@@ -7,8 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "ipset/rules/nft_catalog.h"
-
 namespace ipvsproxier::ipset {
 
 namespace {
@@ -132,20 +130,15 @@ struct NftTargetText {
   }
 };
 
-std::string_view to_string(ChainHook::Hook hook) {
-  switch (hook) {
-    case ChainHook::Hook::prerouting:
-      return "prerouting";
-    case ChainHook::Hook::input:
-      return "input";
-    case ChainHook::Hook::forward:
-      return "forward";
-    case ChainHook::Hook::output:
-      return "output";
-    case ChainHook::Hook::postrouting:
-      return "postrouting";
-  }
-  return "";
+// Whether nft(8) can name the interface, or those of the prefix.
+bool has_nft_words(const InInterfaceMatch& match) {
+  constexpr std::size_t kMost = 15;  // IFNAMSIZ - 1
+  const auto& name = match.name;
+  if (name.empty() || name.size() > kMost || name.find('"') != std::string::npos ||
+      name.find('\0') != std::string::npos)
+    return false;
+  if (match.is_prefix) return !name.ends_with('\\');
+  return !name.ends_with('*') || (name.size() > 1 && name.find('\\') == std::string::npos);
 }
 
 // In quotation marks nft(8) takes "*" at the end for any further letters, and then each "\\" only
@@ -176,16 +169,6 @@ bool has_port(const Rule& rule) {
 
 }  // namespace
 
-bool has_nft_words(const InInterfaceMatch& match) {
-  constexpr std::size_t kMost = 15;  // IFNAMSIZ - 1
-  const auto& name = match.name;
-  if (name.empty() || name.size() > kMost || name.find('"') != std::string::npos ||
-      name.find('\0') != std::string::npos)
-    return false;
-  if (match.is_prefix) return !name.ends_with('\\');
-  return !name.ends_with('*') || (name.size() > 1 && name.find('\\') == std::string::npos);
-}
-
 std::string to_nft_string(const Rule& rule, Family family) {
   std::string result;
   if (rule.source)
@@ -204,21 +187,6 @@ std::string to_nft_string(const Rule& rule, Family family) {
   for (const auto& match : rule.matches)
     result += std::visit(NftMatchText{rule, family}, match) + ' ';
   return result + std::visit(NftTargetText{family}, rule.target);
-}
-
-std::string to_nft_string(const TableRules& table) {
-  std::string result;
-  for (const auto& chain : table.chains) {
-    result += fmt::format("chain {} {{\n", chain.name);
-    if (const auto hook = hook_of(chain.name))
-      result += fmt::format("\ttype {} hook {} priority {}; policy accept;\n",
-                            hook->type == ChainHook::Type::nat ? "nat" : "filter",
-                            to_string(hook->hook), hook->priority);
-    for (const auto& rule : chain.rules)
-      result += fmt::format("\t{}\n", to_nft_string(rule, table.family));
-    result += "}\n";
-  }
-  return result;
 }
 
 }  // namespace ipvsproxier::ipset

@@ -13,10 +13,4 @@ namespace ipvsproxier::ipset {
 // included.
 std::string to_nft_string(const Rule& rule, netlink::Family family);
 
-// Whether nft(8) can name the interface, or those of the prefix.
-bool has_nft_words(const InInterfaceMatch& match);
-
-// The chains and rules of a table of ours, as `nft -f` takes them inside of "table ip kube-ipvs".
-std::string to_nft_string(const TableRules& table);
-
 }  // namespace ipvsproxier::ipset

@@ -475,6 +475,12 @@ TableRules table_rules(Family family, Table table, std::span<const std::string_v
 
 }  // namespace
 
+RuleParameters least_parameters() {
+  RuleParameters parameters;
+  parameters.non_empty = {SetId::loop_back, SetId::cluster_ip, SetId::ipvs_ips};
+  return parameters;
+}
+
 std::vector<TableRules> rules_for(Family family, const RuleParameters& parameters) {
   return {
       table_rules(family, Table::filter, kFilterChains, kFilterRows, kFilterJumps, parameters),

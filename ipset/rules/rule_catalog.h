@@ -97,6 +97,9 @@ struct RuleParameters {
   friend bool operator==(const RuleParameters&, const RuleParameters&) = default;
 };
 
+// Of a cluster whose Services have cluster IPs alone.
+RuleParameters least_parameters();
+
 // Our rules in the tables filter and nat, in this order. Inserting the jumps in the given order,
 // each at position 1, gives kube-proxy's order in an empty table.
 std::vector<TableRules> rules_for(netlink::Family family, const RuleParameters& parameters);

@@ -111,17 +111,6 @@ Result<bool> lacks(Family family, const ExtensionName& extension) {
   return false;
 }
 
-// " (the kernel has no match set, module xt_set)" for each missing extension.
-std::string missing_extensions(const TableRules& desired) {
-  std::string result;
-  for (const auto& extension : extensions_of(desired))
-    if (lacks(desired.family, extension).value_or(false))
-      result += fmt::format(" (the kernel has no {} {} of revision {}: module {})",
-                            extension.is_target ? "target" : "match", extension.name,
-                            extension.revision, module_of(desired.family, extension));
-  return result;
-}
-
 std::string table_name(Family family, Table table) {
   return fmt::format("{} table {}", to_string(family), to_string(table));
 }
@@ -445,6 +434,16 @@ Status usable_with(const IptcSettings& settings) {
 }
 
 }  // namespace
+
+std::string missing_extensions(const TableRules& desired) {
+  std::string result;
+  for (const auto& extension : extensions_of(desired))
+    if (lacks(desired.family, extension).value_or(false))
+      result += fmt::format(" (the kernel has no {} {} of revision {}: module {})",
+                            extension.is_target ? "target" : "match", extension.name,
+                            extension.revision, module_of(desired.family, extension));
+  return result;
+}
 
 Result<TableRules> IptcRuleTable::list(const TableRules& wanted) {
   return wanted.family == Family::ipv4 ? list_with<Ipv4>(wanted, settings_)

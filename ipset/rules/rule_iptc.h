@@ -30,6 +30,10 @@ struct IptcSettings {
   bool dry_run = false;
 };
 
+// " (the kernel has no match set of revision 1: module xt_set)" for each extension that the rules
+// need and the kernel lacks, even after the attempt to load its module.
+std::string missing_extensions(const TableRules& desired);
+
 class IptcRuleTable : public RuleTable {
  public:
   explicit IptcRuleTable(IptcSettings settings = {}) : settings_(std::move(settings)) {}

@@ -44,7 +44,8 @@ class RuleTable {
   // Whether the kernel takes rules with an UnacceleratedTarget. Changes nothing.
   virtual Status can_keep_unaccelerated(netlink::Family /*family*/) {
     return netlink::Error{netlink::ErrorKind::unsupported, 0,
-                          "legacy iptables has no rule for it, and --packet-filter=nftables does"};
+                          "legacy iptables has no such rule; without --kube-proxy-compat a table "
+                          "in nf_tables has it"};
   }
 
   // The protocols for which the kernel cannot hold a rule with a DestinationPortMatch and a

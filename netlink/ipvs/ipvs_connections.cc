@@ -1,10 +1,11 @@
 #include "netlink/ipvs/ipvs_connections.h"
 
 #include <cerrno>
-#include <charconv>
 #include <fstream>
 
 #include <fmt/format.h>
+
+#include "netlink/text.h"
 
 namespace ipvsproxier::netlink {
 
@@ -21,14 +22,6 @@ std::string_view take_word(std::string_view& text) {
   const auto word = text.substr(0, text.find_first_of(kBlanks));
   text.remove_prefix(word.size());
   return word;
-}
-
-template <typename T>
-std::optional<T> parse_number(std::string_view text, int base) {
-  T number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, base);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
 }
 
 std::optional<IpAddress> parse_listed_address(std::string_view text) {

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <iterator>
 #include <map>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -98,22 +99,26 @@ Result<std::vector<AddressRecord>> dump_addresses(NlChannel& channel) {
 }
 
 Result<std::unique_ptr<KernelLinkTable>> KernelLinkTable::open(const NlOptions& options,
-                                                               bool enable_ipv6) {
-  auto table = std::make_unique<KernelLinkTable>(NlOpening{}, options, enable_ipv6);
+                                                               Ipv6Enabled ipv6_enabled) {
+  auto table = std::make_unique<KernelLinkTable>(NlOpening{}, options, std::move(ipv6_enabled));
   if (const auto open = table->ready(); !open) return in_context(open.error(), "open rtnetlink");
   return table;
 }
 
 KernelLinkTable::KernelLinkTable(const NlOpening& opening, const NlOptions& options,
-                                 bool enable_ipv6)
-    : channel_(NETLINK_ROUTE, with_filtered_dumps(options), opening), enable_ipv6_(enable_ipv6) {}
+                                 Ipv6Enabled ipv6_enabled)
+    : channel_(NETLINK_ROUTE, with_filtered_dumps(options), opening),
+      ipv6_enabled_(std::move(ipv6_enabled)) {}
 
 // addrconf.c: a link with disable_ipv6 takes no address and no route of IPv6. A failure shows when
 // one is added.
 void KernelLinkTable::enable_ipv6(std::string_view name) const {
+  if (!ipv6_enabled_) return;
   const Sysctl sysctls;
-  if (!enable_ipv6_ || sysctls.read("net/ipv6/conf/all/disable_ipv6").value_or("1") != "0") return;
-  static_cast<void>(sysctls.ensure(fmt::format("net/ipv6/conf/{}/disable_ipv6", name), "0"));
+  const auto key = fmt::format("net/ipv6/conf/{}/disable_ipv6", name);
+  const auto before = sysctls.read(key);
+  if (!before || *before == "0" || ipv6_is_disabled()) return;
+  if (sysctls.ensure(key, "0")) ipv6_enabled_(fmt::format("sysctl {} from {} to 0", key, *before));
 }
 
 Result<bool> KernelLinkTable::ensure_dummy(std::string_view name) {
@@ -220,7 +225,7 @@ Result<std::vector<IpAddress>> KernelLinkTable::list_local_routes() {
 
 Result<LoopReport> KernelLinkTable::ensure_loop(const LoopSpec& spec, bool dry) {
   auto report = netlink::ensure_loop(channel_, spec, dry);
-  if (!report || !enable_ipv6_) return report;
+  if (!report || !ipv6_enabled_) return report;
   const auto refused = report->failed.find(Family::ipv6);
   if (refused == report->failed.end() || refused->second.sys_errno != EACCES) return report;
   enable_ipv6(spec.first);

@@ -4,7 +4,9 @@
 // rtnetlink. Sync thread only. Opening and destroying change nothing. A table that could not be
 // opened opens itself when it is used (NlChannel).
 
+#include <functional>
 #include <memory>
+#include <string>
 
 #include "netlink/links/link_table.h"
 #include "netlink/links/link_types.h"
@@ -14,12 +16,16 @@ namespace ipvsproxier::netlink {
 
 class KernelLinkTable final : public LinkTable {
  public:
-  // `enable_ipv6`: the links of this class have IPv6 although net.ipv6.conf.default.disable_ipv6 is
-  // set; not where all of IPv6 is disabled (net.ipv6.conf.all).
+  // Called after IPv6 was enabled on a link of ours, with the key and the values before and after.
+  using Ipv6Enabled = std::function<void(const std::string& what)>;
+
+  // With `ipv6_enabled`, the links of this class have IPv6 although
+  // net.ipv6.conf.default.disable_ipv6 is set, except where all of IPv6 is disabled
+  // (ipv6_is_disabled()). Without it, no such key is written.
   static Result<std::unique_ptr<KernelLinkTable>> open(const NlOptions& options = {},
-                                                       bool enable_ipv6 = false);
+                                                       Ipv6Enabled ipv6_enabled = {});
   explicit KernelLinkTable(const NlOpening& opening, const NlOptions& options = {},
-                           bool enable_ipv6 = false);
+                           Ipv6Enabled ipv6_enabled = {});
   Status ready() { return channel_.ready(); }
 
   // `missing` with the module's name if the kernel cannot make dummy links.
@@ -42,7 +48,7 @@ class KernelLinkTable final : public LinkTable {
   void enable_ipv6(std::string_view name) const;
 
   NlChannel channel_;
-  const bool enable_ipv6_;
+  const Ipv6Enabled ipv6_enabled_;
 };
 
 // All links or addresses that rtnetlink lists over this channel, in the kernel's order.

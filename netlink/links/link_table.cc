@@ -1,21 +1,17 @@
 #include "netlink/links/link_table.h"
 
-#include <charconv>
-
 #include <fmt/format.h>
+
+#include "netlink/text.h"
 
 namespace ipvsproxier::netlink {
 
 std::optional<std::uint16_t> number_in_series(std::string_view link, std::string_view series) {
   if (!link.starts_with(series)) return std::nullopt;
   link.remove_prefix(series.size());
-  std::uint16_t number = 0;
-  const auto [end, failure] = std::from_chars(link.data(), link.data() + link.size(), number);
+  const auto number = parse_number<std::uint16_t>(link);
   const bool leads_with_zero = link.size() > 1 && link.front() == '0';
-  if (failure != std::errc{} || end != link.data() + link.size() || leads_with_zero ||
-      number >= kSeriesLength)
-    return std::nullopt;
-  return number;
+  return number && !leads_with_zero && *number < kSeriesLength ? number : std::nullopt;
 }
 
 std::vector<IpAddress> network_ends(const InterfaceAddress& address) {

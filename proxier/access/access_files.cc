@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "netlink/text.h"
 #include "proxier/access/exec_plugin.h"
 #include "proxier/access/pem.h"
 #include "proxier/api/text_file.h"
@@ -12,13 +13,6 @@ namespace {
 
 void refuse(api::Problems& problems, const std::string& file, std::string message) {
   problems.push_back(api::Problem{.origin = file, .message = std::move(message)});
-}
-
-std::string trimmed(const std::string& text) {
-  constexpr const char* kBlanks = " \t\r\n\v\f";
-  const auto first = text.find_first_not_of(kBlanks);
-  if (first == std::string::npos) return "";
-  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
 }
 
 std::optional<std::string> read_ca(const std::string& file, api::Problems& problems) {
@@ -33,7 +27,7 @@ std::optional<std::string> read_ca(const std::string& file, api::Problems& probl
 std::optional<std::string> read_token(const std::string& file, api::Problems& problems) {
   const auto text = api::read_text_file(file, problems);
   if (!text) return std::nullopt;
-  auto token = trimmed(*text);
+  std::string token(netlink::trimmed(*text));
   const auto fault = token.empty() ? "holds no token" : token_fault(token);
   if (fault.empty()) return token;
   refuse(problems, file, fault);

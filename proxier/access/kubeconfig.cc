@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -13,6 +12,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "netlink/text.h"
 #include "proxier/access/exec_plugin.h"
 #include "proxier/access/pem.h"
 #include "proxier/api/documents.h"
@@ -346,10 +346,8 @@ std::string server_fault(std::string_view url) {
     return "must have an IPv6 address in brackets";
   if (host_end == authority.size()) return "";
   const auto port = authority.substr(host_end + 1);
-  std::uint16_t number = 0;
-  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), number);
-  const bool good = authority[host_end] == ':' && error == std::errc() &&
-                    end == port.data() + port.size() && number != 0;
+  const bool good =
+      authority[host_end] == ':' && netlink::parse_number<std::uint16_t>(port).value_or(0) != 0;
   return good ? "" : "has a port that is none";
 }
 

@@ -1,7 +1,8 @@
 #include "proxier/api/annotations.h"
 
-#include <charconv>
 #include <system_error>
+
+#include "netlink/text.h"
 
 namespace ipvsproxier::api {
 
@@ -10,11 +11,8 @@ bool is_ours(std::string_view key) {
 }
 
 std::optional<std::uint32_t> parse_number(std::string_view text, std::uint32_t most) {
-  std::uint32_t number = 0;
-  const auto* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc() || rest != end || number > most) return std::nullopt;
-  return number;
+  const auto number = netlink::parse_number<std::uint32_t>(text);
+  return number && *number <= most ? number : std::nullopt;
 }
 
 std::optional<std::uint32_t> parse_weight(std::string_view text) {

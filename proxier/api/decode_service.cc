@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "netlink/text.h"
 #include "proxier/api/decode_parts.h"
 
 namespace ipvsproxier::api {
@@ -16,12 +17,6 @@ namespace {
 constexpr std::int64_t kDefaultAffinitySeconds = 10800;
 constexpr std::int64_t kLongestAffinitySeconds = 86400;  // limit of the API
 constexpr std::string_view kHeadless = "None";
-
-std::string_view trim(std::string_view text) {
-  const auto first = text.find_first_not_of(" \t\r\n");
-  if (first == std::string_view::npos) return "";
-  return text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
-}
 
 ServiceType type_of(const Fields& spec) {
   const auto text = spec.text("type", "ClusterIP");
@@ -146,7 +141,7 @@ void decode_source_ranges(const Fields& spec, Service& service) {
   bool sound = true;
   spec.each(kKey, [&](std::size_t index, const JsonValue& element) {
     const auto text = text_entry(spec, kKey, index, element, kClosed);
-    const auto prefix = !text ? std::nullopt : IpPrefix::parse(trim(*text));
+    const auto prefix = !text ? std::nullopt : IpPrefix::parse(netlink::trimmed(*text));
     if (prefix) return service.source_ranges.push_back(*prefix);
     sound = false;
     if (!text) return;

@@ -10,7 +10,7 @@ namespace ipvsproxier::check {
 
 namespace {
 
-// More than any object; a server that sends more sends no list of one.
+// More than what is asked for has; a server that sends more did not read the question.
 constexpr std::size_t kMostBody = std::size_t{16} << 20U;
 constexpr int kOk = 200;
 constexpr int kUnauthorized = 401;
@@ -34,7 +34,11 @@ class ApiProbe::Asking final : public access::ResponseHandler {
         on_done_(std::move(on_done)) {}
   ~Asking() override { timers_.cancel(deadline()); }
 
-  void start() { ask("list", resource_.target + "&limit=1"); }
+  void start() {
+    ask("list",
+        fmt::format("{}{}limit={}", resource_.target,
+                    resource_.target.find('?') == std::string::npos ? '?' : '&', resource_.most));
+  }
   const std::vector<ApiFact>& facts() const { return facts_; }
 
   void on_head(const access::ResponseHead& head) override {
@@ -53,7 +57,10 @@ class ApiProbe::Asking final : public access::ResponseHandler {
     if (status_ != kOk) return end(refusal(status_, body_));
     const auto list = api::decode_list_envelope(body_, resource_.kind);
     if (!list) return end(list.error().where);
-    tell("", list->is_empty && resource_.kind == api::ObjectKind::node);
+    if (resource_.on_list) resource_.on_list(body_);
+    const bool has_none = list->is_empty && resource_.kind == api::ObjectKind::node;
+    if (!resource_.watched) return end("", has_none);
+    tell("", has_none);
     watching_ = true;
     ask("watch",
         fmt::format("{}&watch=1&allowWatchBookmarks=true&resourceVersion={}&timeoutSeconds={}",
@@ -83,8 +90,8 @@ class ApiProbe::Asking final : public access::ResponseHandler {
     facts_.push_back({.question = question_, .error = std::move(error), .has_none = has_none});
   }
 
-  void end(std::string error) {
-    tell(std::move(error));
+  void end(std::string error, bool has_none = false) {
+    tell(std::move(error), has_none);
     timers_.cancel(deadline());
     exchange_.reset();
     on_done_();

@@ -33,6 +33,7 @@ struct Wanted {
   // The families of the cluster as far as the configuration names them; empty: it does not.
   std::set<netlink::Family> families;
   bool ports_are_vital = false;  // bindAddressHardFail
+  bool bounds_drain = true;      // --drain-timeout
   // nullopt: iptables, or nf_tables where the kernel has no iptables with IP sets.
   std::optional<ipset::PacketFilter> packet_filter;
 };
@@ -74,6 +75,7 @@ struct SysctlFact {
   plan::Sysctl wanted;
   std::optional<std::string> value;  // nullopt: this kernel has no such key now
   bool writable = false;             // for a key that is absent: whether its neighbours are
+  bool is_fixed = false;             // it belongs to the first network namespace of the host
 
   friend auto operator<=>(const SysctlFact&, const SysctlFact&) = default;
 };
@@ -103,6 +105,15 @@ struct DropFact {
   friend auto operator<=>(const DropFact&, const DropFact&) = default;
 };
 
+// An address that a Service asks for and another Node has.
+struct NodeAddressFact {
+  std::string service;  // "shop/web"
+  std::string address;
+  std::string node;
+
+  friend auto operator<=>(const NodeAddressFact&, const NodeAddressFact&) = default;
+};
+
 // What the API server answered to one question.
 struct ApiFact {
   std::string question;   // "list services"
@@ -120,7 +131,7 @@ struct NodeFacts {
   std::optional<bool> sctp_symbol;
   Capabilities capabilities;
   bool has_ipv6 = false;       // the kernel's IPv6 is loaded
-  bool ipv6_disabled = false;  // net/ipv6/conf/all/disable_ipv6
+  bool ipv6_disabled = false;  // on all links
   std::vector<SysctlFact> sysctls;
   std::vector<std::string> strict_links;  // links on which rp_filter is strict
   std::vector<PortFact> ports;            // in use by others
@@ -147,6 +158,8 @@ struct NodeFacts {
   std::vector<std::string> unread;  // what could not be read, with the reason, one clause each
   std::vector<ApiFact> api;         // empty: no API server was to be asked
   std::string no_node;  // what it means that the cluster has no Node of this name; "": it has one
+  bool has_no_nodes = false;  // nor any other: manifests may leave Nodes out
+  std::vector<NodeAddressFact> node_addresses;
 };
 
 }  // namespace ipvsproxier::check

@@ -46,12 +46,6 @@ std::optional<std::string> read_some(const std::filesystem::path& path, std::siz
   return text;
 }
 
-std::string_view trimmed(std::string_view text) {
-  const auto begin = text.find_first_not_of(kBlanks);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
-}
-
 std::vector<std::string_view> words_of(std::string_view text) {
   return split(text, kBlanks);
 }

@@ -30,8 +30,6 @@ inline constexpr std::size_t kMostFileBytes = std::size_t{16} << 20U;
 std::optional<std::string> read_some(const std::filesystem::path& path,
                                      std::size_t most = kMostFileBytes);
 
-// Without the blanks and newlines around it.
-std::string_view trimmed(std::string_view text);
 // The words between blanks, and the lines, of a text.
 std::vector<std::string_view> words_of(std::string_view text);
 std::vector<std::string_view> lines_of(std::string_view text);

@@ -4,12 +4,13 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdlib>
 #include <iterator>
 #include <optional>
 #include <system_error>
 
+#include "netlink/sysctl.h"
+#include "netlink/text.h"
 #include "proxier/check/kernel_config.h"
 #include "proxier/check/kernel_modules.h"
 #include "proxier/check/listeners.h"
@@ -32,7 +33,7 @@ constexpr auto kWriters = std::to_array<std::string_view>(
 std::optional<std::string> value_of(const std::filesystem::path& file) {
   const auto text = read_some(file, 4096);
   if (!text) return std::nullopt;
-  return std::string(trimmed(*text));
+  return std::string(netlink::trimmed(*text));
 }
 
 // Calls `each` for the entries of a folder, of which there may be many.
@@ -53,8 +54,8 @@ Capabilities read_capabilities(const HostPaths& paths) {
   const auto text = read_some(paths.proc / "self/status", 65536).value_or("");
   for (const auto line : lines_of(text)) {
     if (!line.starts_with(kKey)) continue;
-    const auto digits = trimmed(line.substr(kKey.size()));
-    std::from_chars(digits.data(), digits.data() + digits.size(), bits, 16);
+    bits = netlink::parse_number<std::uint64_t>(netlink::trimmed(line.substr(kKey.size())), 16)
+               .value_or(0);
   }
   const auto has = [&](unsigned bit) { return (bits >> bit & 1U) != 0; };
   return {.net_admin = has(12), .net_raw = has(13), .sys_module = has(16)};
@@ -120,7 +121,8 @@ SysctlFact read_sysctl(const plan::Sysctl& row, const HostPaths& paths) {
   SysctlFact fact{.wanted = row, .value = value_of(file)};
   // A key of a module that is not loaded is as writable as one that is always there.
   const auto& asked = fact.value ? file : root / "net/ipv4/ip_forward";
-  fact.writable = ::access(asked.c_str(), W_OK) == 0;
+  fact.is_fixed = netlink::Sysctl(root).is_fixed(row.key);
+  fact.writable = !fact.is_fixed && ::access(asked.c_str(), W_OK) == 0;
   return fact;
 }
 
@@ -164,12 +166,11 @@ std::vector<WriterFact> read_writers(const HostPaths& paths) {
   std::vector<WriterFact> writers;
   for_each_entry(paths.proc, kMostProcesses, [&](const auto& entry) {
     const auto number = entry.path().filename().string();
-    std::int64_t pid = 0;
-    const auto read = std::from_chars(number.data(), number.data() + number.size(), pid);
-    if (read.ptr != number.data() + number.size() || writers.size() >= kMostWriters) return;
+    const auto pid = netlink::parse_number<std::int64_t>(number);
+    if (!pid || writers.size() >= kMostWriters) return;
     const auto name = value_of(entry.path() / "comm").value_or("");
     if (std::ranges::find(kWriters, name) == kWriters.end()) return;
-    if (name != "dockerd" || swarm) writers.push_back({.name = name, .pid = pid});
+    if (name != "dockerd" || swarm) writers.push_back({.name = name, .pid = *pid});
   });
   std::ranges::sort(writers);
   return writers;
@@ -188,7 +189,7 @@ NodeFacts read_host_facts(const Questions& questions, const HostPaths& paths) {
   facts.capabilities = read_capabilities(paths);
   std::error_code ignored;
   facts.has_ipv6 = std::filesystem::exists(paths.proc / "net/if_inet6", ignored);
-  facts.ipv6_disabled = value_of(paths.proc / "sys/net/ipv6/conf/all/disable_ipv6") == "1";
+  facts.ipv6_disabled = netlink::ipv6_is_disabled(paths.proc / "sys");
   read_modules(questions, paths, facts);
   if (!facts.config.known()) facts.sctp_symbol = sctp_in_symbols(paths);
   for (const auto& row : questions.sysctls) facts.sysctls.push_back(read_sysctl(row, paths));

@@ -62,9 +62,11 @@ Level level_of(const ModuleNeed& need, const ModuleFact& fact, const Wanted& wan
   return level;
 }
 
-// Whether something that all Services need is known to be missing.
-bool lacks_iptables(const NodeFacts& facts, Wanted wanted) {
+// Whether something that all Services need is known to be missing. `both`: IPv6 counts as IPv4
+// does.
+bool lacks_iptables(const NodeFacts& facts, Wanted wanted, bool both) {
   wanted.packet_filter = ipset::PacketFilter::iptables;
+  if (both) wanted.families = {Family::ipv4, Family::ipv6};
   return std::ranges::any_of(needs(wanted), [&](const ModuleNeed& need) {
     const auto fact = fact_of(facts, need);
     return !is_usable(fact.state) && level_of(need, fact, wanted) == Level::cannot;
@@ -84,12 +86,15 @@ bool has_nftables(const NodeFacts& facts, Wanted wanted) {
 
 // What the choice of the packet filter asks, as far as it can be known before a start.
 ipset::PacketFilterFacts filter_facts(const NodeFacts& facts, const Wanted& wanted) {
-  return {.has_nft_table = facts.has_our_nft_table,
-          .has_foreign_nft_table = facts.has_foreign_nft_table,
-          .has_iptables_tables = facts.uses_legacy_iptables,
-          .iptables_works = !lacks_iptables(facts, wanted) && facts.xtables_lock_fault.empty(),
-          .nftables_works = facts.has_our_nft_table || has_nftables(facts, wanted),
-          .iptables_fault = facts.xtables_lock_fault};
+  const bool nftables = facts.has_our_nft_table || has_nftables(facts, wanted);
+  const bool both = nftables && facts.has_ipv6 && !facts.ipv6_disabled;
+  return {
+      .has_nft_table = facts.has_our_nft_table,
+      .has_foreign_nft_table = facts.has_foreign_nft_table,
+      .has_iptables_tables = facts.uses_legacy_iptables,
+      .iptables_works = !lacks_iptables(facts, wanted, both) && facts.xtables_lock_fault.empty(),
+      .nftables_works = nftables,
+      .iptables_fault = facts.xtables_lock_fault};
 }
 
 // As the daemon would choose.
@@ -212,7 +217,8 @@ bool judge_ipv6(const NodeFacts& facts, const Wanted& wanted, Findings& findings
        .about = "IPv6",
        .message =
            facts.has_ipv6
-               ? "it is disabled (net/ipv6/conf/all/disable_ipv6): no IPv6 Service is served"
+               ? "it is disabled on all links (net/ipv6/conf/*/disable_ipv6): no IPv6 Service is "
+                 "served"
                : "this kernel has no IPv6, or its module ipv6 is not loaded: no IPv6 Service "
                  "is served",
        .remedy = {}});

@@ -59,9 +59,15 @@ bool lacks_key(const NodeFacts& facts, const SysctlFact& fact) {
          ipvs != facts.modules.end() && ipvs->second.state == ModuleState::loaded;
 }
 
-std::string sysctl_remedy(const plan::Sysctl& row) {
+std::string sysctl_remedy(const SysctlFact& fact) {
+  const auto& row = fact.wanted;
   auto dotted = row.key;
   std::ranges::replace(dotted, '/', '.');
+  if (fact.is_fixed)
+    return fmt::format(
+        "it belongs to the first network namespace of the host, and only there it can be set: "
+        "sysctl -w {}={}",
+        dotted, row.value);
   return fmt::format(
       "let `ipvs-proxier --init-only` run before with all privileges, or sysctl -w {}={}", dotted,
       row.value);
@@ -78,7 +84,7 @@ void judge_sysctls(const NodeFacts& facts, Findings& findings) {
     }
     auto level = is_vital(row) ? Level::cannot : Level::limit;
     // Conntrack's limits belong to the first network namespace; traffic flows without them.
-    if (row.severity != api::Severity::error) level = Level::note;
+    if (row.severity != api::Severity::error || fact.is_fixed) level = Level::note;
     findings.push_back(
         {.level = level,
          .about = "sysctl " + row.key,
@@ -87,7 +93,7 @@ void judge_sysctls(const NodeFacts& facts, Findings& findings) {
                         : fmt::format("it must be {}{}, is {}, and cannot be written from here",
                                       row.value, row.may_grow ? " at least" : "",
                                       fact.value.value_or("not there yet")),
-         .remedy = sysctl_remedy(row)});
+         .remedy = sysctl_remedy(fact)});
   }
   fine(findings, "sysctls", fmt::format("{} are right or can be set", settable));
 }
@@ -253,11 +259,46 @@ void judge_filter(const NodeFacts& facts, Findings& findings) {
 
 void judge_node(const NodeFacts& facts, Findings& findings) {
   if (facts.no_node.empty()) return;
-  findings.push_back({.level = Level::limit,
+  findings.push_back({.level = facts.has_no_nodes ? Level::note : Level::limit,
                       .about = "Node",
                       .message = facts.no_node,
                       .remedy = "start it with --hostname-override or hostnameOverride, so that "
                                 "the name is that of `kubectl get nodes`"});
+}
+
+// Other Nodes' addresses, which this node would bind.
+void judge_node_addresses(const NodeFacts& facts, Findings& findings) {
+  std::map<std::string, std::vector<std::string>> services;
+  for (const auto& one : facts.node_addresses)
+    services[one.service].push_back(fmt::format("{} of Node {}", one.address, one.node));
+  std::size_t shown = 0;
+  for (const auto& [service, addresses] : services) {
+    if (++shown > kMostNames) break;
+    findings.push_back(
+        {.level = Level::limit,
+         .about = "Service " + service,
+         .message = fmt::format("it asks for addresses of other Nodes ({}): this node binds them "
+                                "and reaches those Nodes at ports of Services alone",
+                                listed(addresses)),
+         .remedy = "use a load balancer with addresses of its own (k3s: --disable=servicelb), or "
+                   "take the addresses out of externalIPs"});
+  }
+  if (services.size() > kMostNames)
+    findings.push_back({.level = Level::limit,
+                        .about = "Services",
+                        .message = fmt::format("{} more ask for addresses of other Nodes",
+                                               services.size() - kMostNames),
+                        .remedy = {}});
+}
+
+void judge_drain(const Wanted& wanted, Findings& findings) {
+  if (wanted.bounds_drain) return;
+  findings.push_back(
+      {.level = Level::note,
+       .about = "--drain-timeout",
+       .message = "it is not set: clients hang on connections to endpoints of a node that is "
+                  "dead, until they give up themselves",
+       .remedy = "--drain-timeout=30s ends connections to an endpoint that long after it left"});
 }
 
 void judge_api(const NodeFacts& facts, Findings& findings) {
@@ -292,6 +333,8 @@ Findings judge(const NodeFacts& facts, const Wanted& wanted) {
   judge_predecessors(facts, wanted, findings);
   judge_filter(facts, findings);
   judge_node(facts, findings);
+  judge_node_addresses(facts, findings);
+  judge_drain(wanted, findings);
   judge_api(facts, findings);
   std::ranges::stable_sort(findings, std::greater{}, &Finding::level);
   return findings;

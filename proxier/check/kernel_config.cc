@@ -7,6 +7,8 @@
 #include <optional>
 #include <utility>
 
+#include "netlink/text.h"
+
 namespace ipvsproxier::check {
 
 namespace {
@@ -86,7 +88,7 @@ KernelConfig parse_kernel_config(std::string_view text, std::string origin) {
     const auto equals = line.find('=');
     if (!line.starts_with("CONFIG_") || equals == std::string_view::npos) continue;
     config.options.insert_or_assign(std::string(line.substr(0, equals)),
-                                    std::string(trimmed(line.substr(equals + 1))));
+                                    std::string(netlink::trimmed(line.substr(equals + 1))));
   }
   // Not a configuration at all: it says nothing about what is not in it.
   if (config.options.empty()) config.origin.clear();

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "netlink/kernel_module.h"
+#include "netlink/text.h"
 #include "proxier/check/kernel_config.h"
 
 namespace ipvsproxier::check {
@@ -31,8 +32,8 @@ void read_dependencies(std::string_view text, ModuleIndex& index) {
   for (const auto line : lines_of(text)) {
     const auto colon = line.find(':');
     if (colon == std::string_view::npos) continue;
-    auto& files = index.files[name_of_file(trimmed(line.substr(0, colon)))];
-    files.assign({std::string(trimmed(line.substr(0, colon)))});
+    auto& files = index.files[name_of_file(netlink::trimmed(line.substr(0, colon)))];
+    files.assign({std::string(netlink::trimmed(line.substr(0, colon)))});
     for (const auto word : words_of(line.substr(colon + 1))) files.emplace_back(word);
   }
 }
@@ -142,7 +143,8 @@ ModuleIndex read_module_index(const HostPaths& paths, const std::string& release
                   std::filesystem::exists(index.folder / "modules.builtin", ignored);
   read_loaded(paths, index);
   if (const auto text = read_some(index.folder / "modules.builtin"))
-    for (const auto line : lines_of(*text)) index.built_in.insert(name_of_file(trimmed(line)));
+    for (const auto line : lines_of(*text))
+      index.built_in.insert(name_of_file(netlink::trimmed(line)));
   else if (auto modules = netlink::built_in_by_symbols(paths.proc / "kallsyms"))
     index.built_in = *std::move(modules);
   if (const auto text = read_some(index.folder / "modules.dep")) read_dependencies(*text, index);

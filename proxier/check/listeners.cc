@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstddef>
 #include <cstring>
 #include <optional>
 #include <string>
 
+#include "netlink/text.h"
 #include "proxier/check/files.h"
 
 namespace ipvsproxier::check {
@@ -17,21 +17,12 @@ namespace {
 constexpr std::string_view kListening = "0A";
 constexpr std::size_t kWord = 8;  // hexadecimal digits of 32 bits
 
-template <typename Number>
-std::optional<Number> hexadecimal(std::string_view text) {
-  Number number = 0;
-  const auto* end = text.data() + text.size();
-  const auto read = std::from_chars(text.data(), end, number, 16);
-  if (text.empty() || read.ec != std::errc() || read.ptr != end) return std::nullopt;
-  return number;
-}
-
 // The kernel prints the address as numbers of 32 bits in the order of this machine.
 std::optional<netlink::IpAddress> parse_address(std::string_view digits) {
   if (digits.size() != kWord && digits.size() != 4 * kWord) return std::nullopt;
   std::array<std::uint8_t, 16> bytes{};
   for (std::size_t i = 0; i < digits.size() / kWord; ++i) {
-    const auto word = hexadecimal<std::uint32_t>(digits.substr(i * kWord, kWord));
+    const auto word = netlink::parse_number<std::uint32_t>(digits.substr(i * kWord, kWord), 16);
     if (!word) return std::nullopt;
     std::memcpy(bytes.data() + 4 * i, &*word, 4);
   }
@@ -49,7 +40,7 @@ std::vector<TcpListener> parse_tcp_table(std::string_view text) {
     const auto colon = words[1].find(':');
     if (colon == std::string_view::npos) continue;
     const auto address = parse_address(words[1].substr(0, colon));
-    const auto port = hexadecimal<std::uint16_t>(words[1].substr(colon + 1));
+    const auto port = netlink::parse_number<std::uint16_t>(words[1].substr(colon + 1), 16);
     if (address && port) found.push_back({*address, *port});
   }
   return found;

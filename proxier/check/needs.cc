@@ -23,12 +23,9 @@ std::set<std::string> rule_modules(Family family, const ipset::RuleParameters& p
   return modules;
 }
 
-// The parameters of a cluster that has Services with cluster IPs alone.
 ipset::RuleParameters least(const Wanted& wanted) {
-  ipset::RuleParameters parameters;
+  auto parameters = ipset::least_parameters();
   parameters.vips_are_sources = !wanted.bind_by_routes;
-  using enum ipset::SetId;
-  parameters.non_empty = {loop_back, cluster_ip, ipvs_ips};
   return parameters;
 }
 

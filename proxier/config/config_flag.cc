@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <limits>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "netlink/text.h"
 #include "proxier/api/go_duration.h"
 #include "proxier/config/text.h"
 
@@ -15,19 +15,9 @@ namespace ipvsproxier::config {
 
 namespace {
 
-// The whole text as a number.
-template <typename Number>
-std::optional<Number> parse_number(std::string_view text) {
-  Number number{};
-  const char* end = text.data() + text.size();
-  const auto [at, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc{} || at != end) return std::nullopt;
-  return number;
-}
-
 template <typename Number>
 std::string set_whole_number(std::string_view text, Number& value) {
-  const auto number = parse_number<Number>(text);
+  const auto number = netlink::parse_number<Number>(text);
   if (!number)
     return fmt::format("must be a whole number from {} to {}", std::numeric_limits<Number>::min(),
                        std::numeric_limits<Number>::max());
@@ -47,8 +37,8 @@ std::optional<bool> parse_bool(std::string_view text) {
 std::optional<std::pair<std::string, std::string>> split_pair(std::string_view text) {
   const auto equals = text.find('=');
   if (equals == std::string_view::npos) return std::nullopt;
-  return std::pair(std::string(trim(text.substr(0, equals))),
-                   std::string(trim(text.substr(equals + 1))));
+  return std::pair(std::string(netlink::trimmed(text.substr(0, equals))),
+                   std::string(netlink::trimmed(text.substr(equals + 1))));
 }
 
 }  // namespace
@@ -73,7 +63,7 @@ std::string set_value(std::string_view text, std::optional<bool>& value) {
 }
 
 std::string set_value(std::string_view text, double& value) {
-  const auto number = parse_number<double>(text);
+  const auto number = netlink::parse_number<double>(text);
   if (!number) return "must be a number";
   value = *number;
   return "";
@@ -119,7 +109,7 @@ std::string set_value(std::string_view text, std::vector<VModule>& value) {
   for (const auto& element : split_list(text)) {
     if (element.empty()) continue;
     const auto pair = split_pair(element);
-    const auto verbosity = pair ? parse_number<std::uint32_t>(pair->second) : std::nullopt;
+    const auto verbosity = pair ? netlink::parse_number<std::uint32_t>(pair->second) : std::nullopt;
     if (!verbosity || pair->first.empty()) return "must be PATTERN=N, several separated by commas";
     result.push_back(VModule{.file_pattern = pair->first, .verbosity = *verbosity});
   }

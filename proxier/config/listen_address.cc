@@ -1,6 +1,6 @@
 #include "proxier/config/listen_address.h"
 
-#include <charconv>
+#include "netlink/text.h"
 
 namespace ipvsproxier::config {
 
@@ -24,11 +24,8 @@ std::optional<HostPort> split_host_port(std::string_view text) {
 }
 
 std::optional<std::uint16_t> parse_port(std::string_view text) {
-  std::uint16_t port = 0;
-  const char* end = text.data() + text.size();
-  const auto [at, error] = std::from_chars(text.data(), end, port);
-  if (error != std::errc{} || at != end || port == 0) return std::nullopt;
-  return port;
+  const auto port = netlink::parse_number<std::uint16_t>(text);
+  return port && *port != 0 ? port : std::nullopt;
 }
 
 std::optional<serve::ListenAddress> parse_listen_address(std::string_view text) {

@@ -6,15 +6,9 @@
 #include <string_view>
 #include <vector>
 
-namespace ipvsproxier::config {
+#include "netlink/text.h"
 
-// Removes blanks at both ends.
-inline std::string_view trim(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t\r\n\v\f";
-  const auto first = text.find_first_not_of(kBlanks);
-  if (first == std::string_view::npos) return "";
-  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
-}
+namespace ipvsproxier::config {
 
 // Converts ASCII letters to lower case.
 inline std::string to_lower(std::string_view text) {
@@ -30,7 +24,7 @@ inline std::vector<std::string> split_list(std::string_view text) {
   std::vector<std::string> list;
   while (true) {
     const auto comma = text.find(',');
-    list.emplace_back(trim(text.substr(0, comma)));
+    list.emplace_back(netlink::trimmed(text.substr(0, comma)));
     if (comma == std::string_view::npos) return list;
     text.remove_prefix(comma + 1);
   }

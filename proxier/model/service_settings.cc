@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "netlink/ipvs/ipvs_types.h"
+#include "netlink/text.h"
 #include "proxier/api/annotations.h"
 #include "proxier/api/go_duration.h"
 
@@ -20,19 +21,13 @@ using Read = Refused (*)(std::string_view text, ServiceSettings& settings);
 
 constexpr std::size_t kMostWeightRows = 256;
 
-std::string_view trimmed(std::string_view text) {
-  const auto first = text.find_first_not_of(' ');
-  if (first == std::string_view::npos) return "";
-  return text.substr(first, text.find_last_not_of(' ') - first + 1);
-}
-
 // Calls visit(part) for the parts between commas, without spaces around them, while it returns
 // true. False: one was refused.
 template <typename Visit>
 bool each_part(std::string_view text, Visit visit) {
   for (;;) {
     const auto comma = text.find(',');
-    if (!visit(trimmed(text.substr(0, comma)))) return false;
+    if (!visit(netlink::trimmed(text.substr(0, comma), " "))) return false;
     if (comma == std::string_view::npos) return true;
     text.remove_prefix(comma + 1);
   }
@@ -118,9 +113,9 @@ Refused read_drain_timeout(std::string_view text, ServiceSettings& settings) {
 Refused read_mask(std::string_view text, ServiceSettings& settings) {
   const auto comma = text.find(',');
   const bool both = comma != std::string_view::npos;
-  const auto v4 = api::parse_number(trimmed(text.substr(0, comma)), 32);
+  const auto v4 = api::parse_number(netlink::trimmed(text.substr(0, comma), " "), 32);
   const auto v6 =
-      both ? api::parse_number(trimmed(text.substr(comma + 1)), 128) : std::optional(128U);
+      both ? api::parse_number(netlink::trimmed(text.substr(comma + 1)), 128) : std::optional(128U);
   if (!v4 || !v6 || *v4 == 0 || *v6 == 0)
     return "a number of bits from 1 to 32 for IPv4, or as in 24,64 with one from 1 to 128 for IPv6";
   settings.mask_v4 = static_cast<std::uint8_t>(*v4);
@@ -248,7 +243,7 @@ std::optional<Thresholds> parse_max_connections(std::string_view text) {
 
 std::optional<std::uint32_t> parse_scheduler_flags(std::string_view text) {
   std::uint32_t flags = 0;
-  const bool known = trimmed(text).empty() || each_part(text, [&](std::string_view name) {
+  const bool known = netlink::trimmed(text).empty() || each_part(text, [&](std::string_view name) {
                        const auto flag = flag_of(name);
                        flags |= flag.value_or(0);
                        return flag.has_value();

@@ -3,7 +3,6 @@
 // The sysctls that this node needs, as rows. Pure; any thread.
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 

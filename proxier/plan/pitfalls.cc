@@ -1,13 +1,14 @@
 #include "proxier/plan/pitfalls.h"
 
 #include <algorithm>
-#include <charconv>
 #include <iterator>
 #include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+
+#include "netlink/text.h"
 
 namespace ipvsproxier::plan {
 
@@ -19,22 +20,14 @@ using PortSet = std::set<std::uint16_t>;
 constexpr std::string_view kRangeKey = "net/ipv4/ip_local_port_range";
 constexpr std::size_t kNamedPortRanges = 8;
 
-template <typename Number>
-std::optional<Number> number_in(std::string_view text) {
-  Number number = 0;
-  const auto end = text.data() + text.size();
-  const auto read = std::from_chars(text.data(), end, number);
-  return read.ec == std::errc() && read.ptr == end ? std::optional(number) : std::nullopt;
-}
-
 struct PortRange {
   std::uint16_t first = 0;
   std::uint16_t last = 0;
 };
 
 std::optional<PortRange> range_in(std::string_view first, std::string_view last) {
-  const auto begin = number_in<std::uint16_t>(first);
-  const auto end = number_in<std::uint16_t>(last);
+  const auto begin = netlink::parse_number<std::uint16_t>(first);
+  const auto end = netlink::parse_number<std::uint16_t>(last);
   if (!begin || !end || *end < *begin) return std::nullopt;
   return PortRange{*begin, *end};
 }
@@ -118,18 +111,18 @@ std::optional<Pitfall> local_port_pitfall(const NodeSettings& settings, const Po
           "--reserve-node-ports, which adds them"};
 }
 
-std::optional<Pitfall> bridge_pitfall(const NodeSettings& settings,
-                                      const std::vector<netlink::InterfaceAddress>& addresses,
-                                      const std::vector<netlink::IpPrefix>& pod_cidrs) {
+std::optional<Pitfall> bridge_pitfall(
+    const NodeSettings& settings, const std::vector<netlink::InterfaceAddress>& addresses,
+    const std::function<bool(const netlink::InterfaceAddress&)>& has_pods) {
   std::set<std::string> links;
   std::set<std::string> keys;
   for (const auto& one : addresses) {
-    if (!settings.bridges.contains(one.link)) continue;
+    const auto bridge = settings.bridges.find(one.link);
+    if (bridge == settings.bridges.end()) continue;
     const bool is_ipv4 = one.address.family() == Family::ipv4;
-    if (!is_off(is_ipv4 ? settings.bridge_ipv4 : settings.bridge_ipv6)) continue;
-    if (std::ranges::none_of(pod_cidrs,
-                             [&](const auto& cidr) { return cidr.contains(one.address); }))
-      continue;
+    const bool calls = is_ipv4 ? bridge->second.ipv4 : bridge->second.ipv6;
+    if (calls || !is_off(is_ipv4 ? settings.bridge_ipv4 : settings.bridge_ipv6)) continue;
+    if (!has_pods(one)) continue;
     links.insert(one.link);
     keys.insert(is_ipv4 ? "net.bridge.bridge-nf-call-iptables"
                         : "net.bridge.bridge-nf-call-ip6tables");
@@ -149,7 +142,7 @@ std::optional<Pitfall> bridge_pitfall(const NodeSettings& settings,
 
 std::optional<Pitfall> idle_pitfall(const NodeSettings& settings, std::uint32_t tcp_timeout) {
   const auto keepalive =
-      settings.keepalive ? number_in<std::uint32_t>(*settings.keepalive) : std::nullopt;
+      settings.keepalive ? netlink::parse_number<std::uint32_t>(*settings.keepalive) : std::nullopt;
   if (!keepalive || tcp_timeout == 0 || tcp_timeout >= *keepalive) return std::nullopt;
   return Pitfall{
       .about = "IPVS time-out of TCP",

@@ -4,6 +4,8 @@
 // have to do with Services. Pure; any thread.
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -21,7 +23,12 @@ struct NodeSettings {
   // net/bridge/bridge-nf-call-iptables and -ip6tables; none while br_netfilter is not loaded.
   std::optional<std::string> bridge_ipv4;
   std::optional<std::string> bridge_ipv6;
-  std::set<std::string> bridges;  // links with two ports or more, of those with addresses
+  // Whether one bridge passes packets to iptables (/sys/class/net/LINK/bridge/nf_call_iptables).
+  struct Bridge {
+    bool ipv4 = false;
+    bool ipv6 = false;
+  };
+  std::map<std::string, Bridge> bridges;  // links with two ports or more, of those with addresses
 };
 
 struct Pitfall {
@@ -45,10 +52,12 @@ std::optional<std::string> with_reserved(const std::string& reserved,
                                          const std::set<std::uint16_t>& ports);
 
 // A pod behind a bridge gets no answer from an endpoint behind the same bridge, because the answer
-// does not come to IPVS. `pod_cidrs`: whose bridges count, by an address of theirs.
-std::optional<Pitfall> bridge_pitfall(const NodeSettings& settings,
-                                      const std::vector<netlink::InterfaceAddress>& addresses,
-                                      const std::vector<netlink::IpPrefix>& pod_cidrs);
+// does not come to IPVS (net/bridge/br_netfilter_hooks.c: the key of the namespace or of the bridge
+// must be 1). `has_pods`: whether pods of this node are behind the link that has the address; asked
+// of bridges alone.
+std::optional<Pitfall> bridge_pitfall(
+    const NodeSettings& settings, const std::vector<netlink::InterfaceAddress>& addresses,
+    const std::function<bool(const netlink::InterfaceAddress&)>& has_pods);
 
 // IPVS forgets a TCP connection that says nothing for this time (seconds), and the keep-alive that
 // would keep it begins later.

@@ -57,6 +57,14 @@ struct PlannerOptions {
   Differences differences;
 };
 
+// Whether the local detector recognizes pods by this link.
+inline bool detects_link(const PlannerOptions& options, std::string_view link) {
+  using enum DetectLocalMode;
+  return (options.detect_local == bridge_interface && link == options.bridge_interface) ||
+         (options.detect_local == interface_name_prefix &&
+          link.starts_with(options.interface_prefix));
+}
+
 // Number of Services with policy Local that have endpoints, but none on this node: by internal and
 // by external traffic policy.
 struct LocalLack {

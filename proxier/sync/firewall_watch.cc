@@ -67,9 +67,10 @@ void FirewallWatch::look(const plan::DesiredState& desired, TimePoint now) {
   const auto took = clock_() - begin;
   not_before_ = now + took + std::max<TimePoint::duration>(kBetweenLooks, kShareOfLooks * took);
   if (!found) {
-    logger_.debug("a host's firewall: {}", netlink::to_string(found.error()));
+    failed_look_.failed(found.error());
     return;
   }
+  failed_look_.succeeded();
   if (found->was_late && longest_ < kLongestLook) {
     hurried_ = true;
     longest_ = std::min(2 * longest_, kLongestLook);

@@ -18,6 +18,7 @@
 #include "ipset/nft/host_firewall.h"
 #include "netlink/result.h"
 #include "proxier/plan/desired_state.h"
+#include "proxier/sync/failed_look.h"
 #include "proxier/sync/kernel.h"
 
 namespace ipvsproxier::sync {
@@ -58,6 +59,7 @@ class FirewallWatch {
  private:
   FindFirewallWarnings find_;
   spdlog::logger& logger_;
+  FailedLook failed_look_{"the host's firewall", logger_};
   Clock clock_;
   std::set<ipset::FirewallWarning> told_;
   std::map<std::string, std::string> unjudged_;

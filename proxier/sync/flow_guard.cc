@@ -22,9 +22,10 @@ FlowGuard::Change FlowGuard::look(ipset::RuleTable& rules, plan::Planner& planne
   not_before_ = now + kBetweenLooks;
   auto found = find_();
   if (!found) {
-    logger_.debug("rules that add to flowtables: {}", netlink::to_string(found.error()));
+    failed_look_.failed(found.error());
     return {};
   }
+  failed_look_.succeeded();
   auto change = judge(ipset::families_of_flows(*found), rules, planner, now);
   for (const auto family : change.rules)
     planner.unaccelerated(family, change.guarded.contains(family));

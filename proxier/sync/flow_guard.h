@@ -21,6 +21,7 @@
 #include "netlink/nftables/nftables_types.h"
 #include "netlink/result.h"
 #include "proxier/plan/planner.h"
+#include "proxier/sync/failed_look.h"
 #include "proxier/sync/kernel.h"
 
 namespace ipvsproxier::sync {
@@ -74,6 +75,7 @@ class FlowGuard {
   FindFlowRules find_;
   FlowTable table_;
   spdlog::logger& logger_;
+  FailedLook failed_look_{"rules that add connections to flowtables", logger_};
   std::set<netlink::Family> made_;                    // the table is there
   std::set<netlink::Family> cleared_;                 // that of an earlier process is not there
   std::map<netlink::Family, TimePoint> seen_;         // last

@@ -27,6 +27,16 @@ std::set<std::uint16_t> node_ports(const model::ClusterState& cluster) {
   return ports;
 }
 
+// Whether an endpoint of this node is in the network.
+bool has_endpoint(const model::ClusterState& cluster, std::string_view node_name,
+                  const netlink::IpPrefix& network) {
+  for (const auto& [service, slices] : cluster.slices)
+    for (const auto& slice : slices)
+      for (const auto& endpoint : slice.endpoints)
+        if (endpoint.node_name == node_name && network.contains(endpoint.address)) return true;
+  return false;
+}
+
 api::Problem problem_of(plan::Pitfall pitfall) {
   return {.severity = api::Severity::warning,
           .origin = "",
@@ -75,17 +85,31 @@ void HostKeeper::reserve(const std::set<std::uint16_t>& node_ports) {
   logger_.info("set sysctl {} from \"{}\" to \"{}\"", kReserved, *before, *wanted);
 }
 
-void HostKeeper::look(const model::ClusterState& cluster, const plan::PlannerOptions& options) {
+// By the ranges of pods, by the local detector, or by an endpoint of this node.
+bool HostKeeper::has_pods(const netlink::InterfaceAddress& address,
+                          const model::ClusterState& cluster, const plan::PlannerOptions& options,
+                          std::string_view node_name) const {
+  if (plan::detects_link(options, address.link)) return true;
+  for (const auto* ranges : {&pod_cidrs_, &options.cluster_cidrs})
+    if (std::ranges::any_of(*ranges,
+                            [&](const auto& one) { return one.contains(address.address); }))
+      return true;
+  return has_endpoint(cluster, node_name,
+                      netlink::IpPrefix::of(address.address, address.prefix_length));
+}
+
+void HostKeeper::look(const model::ClusterState& cluster, const plan::PlannerOptions& options,
+                      std::string_view node_name) {
   if (!setup_) return;
   problems_.clear();
   const auto ports = node_ports(cluster);
   if (setup_->reserve_node_ports) reserve(ports);
   const auto settings = read_node_settings(setup_->paths, addresses_);
-  auto pods = pod_cidrs_;
-  pods.insert(pods.end(), options.cluster_cidrs.begin(), options.cluster_cidrs.end());
   if (auto found = plan::local_port_pitfall(settings, ports))
     problems_.push_back(problem_of(*std::move(found)));
-  if (auto found = plan::bridge_pitfall(settings, addresses_, pods))
+  if (auto found = plan::bridge_pitfall(settings, addresses_, [&](const auto& address) {
+        return has_pods(address, cluster, options, node_name);
+      }))
     problems_.push_back(problem_of(*std::move(found)));
 }
 

@@ -40,12 +40,15 @@ class HostKeeper {
   }
   // Call with each whole comparison: reads the settings of the node that are not the daemon's, and
   // reserves node ports if that is asked for.
-  void look(const model::ClusterState& cluster, const plan::PlannerOptions& options);
+  void look(const model::ClusterState& cluster, const plan::PlannerOptions& options,
+            std::string_view node_name);
   // What the last look() found.
   const api::Problems& problems() const { return problems_; }
 
  private:
   void reserve(const std::set<std::uint16_t>& node_ports);
+  bool has_pods(const netlink::InterfaceAddress& address, const model::ClusterState& cluster,
+                const plan::PlannerOptions& options, std::string_view node_name) const;
 
   const std::optional<HostSetup> setup_;
   spdlog::logger& logger_;

@@ -1,6 +1,7 @@
 #include "proxier/sync/host_setup.h"
 
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -69,6 +70,13 @@ bool has_ports(const std::filesystem::path& folder) {
   return false;
 }
 
+// Whether a key of a bridge is 1.
+bool calls(const std::filesystem::path& key) {
+  std::string value;
+  std::ifstream(key) >> value;
+  return value == "1";
+}
+
 void set_timeouts(const netlink::IpvsTimeouts& wanted, netlink::IpvsTable& ipvs, HostPass pass,
                   HostReport& report) {
   if (wanted == netlink::IpvsTimeouts{}) return;
@@ -104,7 +112,9 @@ plan::NodeSettings read_node_settings(const HostPaths& paths,
                               .bridge_ipv6 = value("net/bridge/bridge-nf-call-ip6tables"),
                               .bridges = {}};
   for (const auto& one : addresses)
-    if (has_ports(paths.links / one.link / "brif")) settings.bridges.insert(one.link);
+    if (const auto link = paths.links / one.link; has_ports(link / "brif"))
+      settings.bridges[one.link] = {.ipv4 = calls(link / "bridge/nf_call_iptables"),
+                                    .ipv6 = calls(link / "bridge/nf_call_ip6tables")};
   return settings;
 }
 

@@ -42,7 +42,7 @@ void Reconciler::note_standing(const SyncReport& report, std::chrono::nanosecond
 SyncReport Reconciler::finish(TimePoint now, Pass& pass) {
   auto planned = planner_.problems();
   std::move(planned.begin(), planned.end(), std::back_inserter(pass.problems));
-  if (pass.whole && !pass.dry) host_.look(cluster_, settings_.options);
+  if (pass.whole && !pass.dry) host_.look(cluster_, settings_.options, settings_.node_name);
   std::ranges::copy(host_.problems(), std::back_inserter(pass.problems));
   schedule_.note(now, pass.suspect, pass.whole);
 

@@ -419,7 +419,9 @@ std::map<netlink::Family, Purge> StaleFlows::purge(netlink::ConntrackTable& conn
                                                    const plan::ActualState& state, TimePoint now,
                                                    std::vector<Failure>& failures) {
   Purges purges;
-  if (parts_ || begin_offloaded(now)) {
+  // Looks at flowtables do not keep others waiting: one of the rest comes between two of them.
+  const bool may_begin = !std::exchange(after_offloaded_, false);
+  if (parts_ || (may_begin && begin_offloaded(now))) {
     take_part(conntrack, desired, state, now, purges, failures);
     return purges;
   }

@@ -242,6 +242,7 @@ class StaleFlows {
   Notes notes_;
   std::optional<Parts> parts_;
   std::map<netlink::Family, OffloadedLook> offloaded_;
+  bool after_offloaded_ = false;  // such a look has just ended
   std::map<netlink::VirtualServiceKey, Gone> gone_;
   plan::InClusterWays ways_;
   bool left_noted_ = false;

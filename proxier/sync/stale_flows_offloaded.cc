@@ -41,6 +41,7 @@ std::vector<netlink::Flow> StaleFlows::offloaded_in(std::vector<netlink::Flow> f
 
 // A listing that fails is one of the looks: the next one follows anyway.
 void StaleFlows::end_offloaded(netlink::Family family, TimePoint now) {
+  after_offloaded_ = true;
   const auto entry = offloaded_.find(family);
   if (entry == offloaded_.end()) return;
   auto& look = entry->second;

@@ -15,8 +15,9 @@ void UntrackedProbe::look(plan::NodeInfo& node, bool anew) {
   if (anew || addresses != addresses_) {
     auto look = find_(addresses, kLongestLook);
     if (!look) {
-      logger_.debug("rules before connection tracking: {}", netlink::to_string(look.error()));
+      failed_look_.failed(look.error());
     } else {
+      failed_look_.succeeded();
       for (auto& before : found_)
         if (look->unjudged.contains(before.table)) look->ports.push_back(std::move(before));
       std::ranges::sort(look->ports);

@@ -18,6 +18,7 @@
 #include "netlink/result.h"
 #include "proxier/plan/node_info.h"
 #include "proxier/plan/planner.h"
+#include "proxier/sync/failed_look.h"
 
 namespace ipvsproxier::sync {
 
@@ -42,6 +43,7 @@ class UntrackedProbe {
  private:
   FindUntrackedPorts find_;
   spdlog::logger& logger_;
+  FailedLook failed_look_{"rules before connection tracking", logger_};
   std::set<netlink::IpAddress> addresses_;
   std::vector<ipset::UntrackedPorts> found_;
   std::map<std::string, std::string> unjudged_;

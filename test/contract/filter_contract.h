@@ -380,6 +380,11 @@ void check_filter_parts_contract() {
     CHECK(rules_of(**chains) == 0);
     CHECK(seen == rules_of(**frame));
     CHECK(seen > 0);
+    const auto without = table.list_chains(kFilterTable, {});
+    REQUIRE(without);
+    REQUIRE(without->has_value());
+    CHECK((*without)->chains.size() == 3);
+    CHECK(rules_of(**without) == 0);
     const auto absent = table.list_frame({NftFamily::ip6, "none"});
     REQUIRE(absent);
     CHECK_FALSE(absent->has_value());

@@ -7,6 +7,7 @@
 
 #include "test/kernel/api_world.h"
 #include "test/kernel/kernel_state.h"
+#include "test/support/api_server/objects.h"
 #include "test/support/paths.h"
 #include "test/support/raw_http.h"
 
@@ -109,6 +110,38 @@ TEST_CASE("api: ipvsctl status tells of a watch that is refused, and of the kern
   CHECK(tells("IPVS 1.2.1, ")());
   CHECK(tells("\nschedulers       rr")());
   world.finish();
+}
+
+TEST_CASE("api: --check names Nodes that look alike, and Services with addresses of Nodes",
+          "[start]") {
+  ApiWorld world({.flags = {"--check"}});
+  const auto checked = [&] {
+    world.daemon().mark();
+    world.daemon().start();
+    world.daemon().wait_for_end();
+    return world.daemon().log();
+  };
+  const auto outside = [](std::string service, const std::string& address) {
+    const std::string place = R"("type":)";
+    return service.insert(service.find(place), R"("externalIPs":[")" + address + R"("],)");
+  };
+  REQUIRE(world.server().put_all(
+      {make_node("n2", "203.0.113.9"),
+       outside(make_service("shop", "own", "10.96.0.80"), "203.0.113.8"),
+       outside(make_service("shop", "of-n2", "10.96.0.81"), "203.0.113.9")}));
+  auto log = checked();
+  INFO(log);
+  CHECK(log.find("limit   Service shop/of-n2: it asks for addresses of other Nodes (203.0.113.9 of "
+                 "Node n2)") != std::string::npos);
+  CHECK(log.find("Service shop/own") == std::string::npos);
+  CHECK(log.find("no Node") == std::string::npos);
+  CHECK(log.find("6 of 6 questions answered") != std::string::npos);
+
+  REQUIRE(world.server().remove(Resource::nodes, "n1"));
+  REQUIRE(world.server().put(make_node("N1.example.internal", "203.0.113.7")));
+  log = checked();
+  CHECK(log.find("no Node n1: ") != std::string::npos);
+  CHECK(log.find("alike: N1.example.internal") != std::string::npos);
 }
 
 // As an API server answers for a group that it does not have.

@@ -214,7 +214,7 @@ legacy_cleaned_up() {
 }
 compat_tells() {
   start_daemon --packet-filter=iptables --kube-proxy-compat
-  until_true grep -qF 'legacy iptables has no rule for it' "$work/log" && has_no_table &&
+  until_true grep -qF 'without --kube-proxy-compat a table in nf_tables has it' "$work/log" && has_no_table &&
     has "$("$ipvsctl" status)" 'nf_tables table inet nb, chain forward' 'ct direction original'
 }
 is_cleaned_up() {

@@ -46,14 +46,22 @@ TEST_CASE("kernel: our links have IPv6 although the default of new links is to h
   const auto plain = open_links();
   REQUIRE(plain->ensure_dummy(kLink));
   CHECK_FALSE(plain->apply(kLink, ops).front());
-  const auto table = KernelLinkTable::open({}, true);
+  std::vector<std::string> told;
+  const auto table = KernelLinkTable::open({}, [&](const auto& what) { told.push_back(what); });
   REQUIRE(table);
   REQUIRE((*table)->ensure_dummy(kLink));
   CHECK((*table)->apply(kLink, ops).front());
+  CHECK(told ==
+        std::vector<std::string>{"sysctl net/ipv6/conf/kube-ipvs0/disable_ipv6 from 1 to 0"});
   // Not where all of IPv6 is off.
   shell("echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6");
   REQUIRE((*table)->ensure_dummy(kLink));
   CHECK(shell("cat /proc/sys/net/ipv6/conf/kube-ipvs0/disable_ipv6") == "1\n");
+  // One other link that has IPv6 shows that the node uses it.
+  shell("ip link add other type dummy && echo 0 >/proc/sys/net/ipv6/conf/other/disable_ipv6");
+  REQUIRE((*table)->ensure_dummy(kLink));
+  CHECK((*table)->apply(kLink, ops).front());
+  CHECK(told.size() == 2);
 }
 
 TEST_CASE("kernel: addresses of all links are listed, ours and not a peer's") {

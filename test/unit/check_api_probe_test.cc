@@ -61,6 +61,23 @@ TEST_CASE("a list of Nodes without this node's is told") {
   CHECK(probe.facts().at(0).has_none == (items.size() < 10));
 }
 
+TEST_CASE("what no daemon asks for is listed and not watched; the list is shown") {
+  test::ScriptedTransport transport;
+  test::ManualTimers timers;
+  int done = 0;
+  std::string shown;
+  ApiProbe probe({{"all", api::ObjectKind::service, "/api/v1/services", 7, false,
+                   [&](const std::string& list) { shown = list; }}},
+                 transport, timers, [&] { ++done; });
+  probe.start();
+  CHECK(transport.take_targets() == std::vector<std::string>{"/api/v1/services?limit=7"});
+  transport.last().answer(200, kList);
+  CHECK(done == 1);
+  CHECK(shown == kList);
+  CHECK(transport.open_calls() == 0);
+  CHECK(probe.facts() == std::vector<ApiFact>{{"list all", ""}});
+}
+
 TEST_CASE("a refusal is told in the server's words, and not asked further") {
   ProbeRig rig;
   rig.transport.last().answer(403, R"({"kind":"Status","apiVersion":"v1","status":"Failure",

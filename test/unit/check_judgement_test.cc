@@ -4,6 +4,7 @@
 #include <set>
 #include <string>
 
+#include <fmt/format.h>
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
@@ -271,6 +272,35 @@ TEST_CASE("a cluster without this node's Node") {
   facts.no_node = "API server: no Node n1: no endpoint counts as one of this node";
   CHECK(verdict(facts) == Level::limit);
   CHECK(about(facts, "Node").message == facts.no_node);
+  facts.has_no_nodes = true;
+  CHECK(about(facts, "Node").level == Level::note);
+}
+
+TEST_CASE("Services that ask for addresses of other Nodes") {
+  auto facts = good_node();
+  facts.node_addresses = {{"shop/web", "192.0.2.1", "n2"}, {"shop/web", "192.0.2.2", "n3"}};
+  CHECK(verdict(facts) == Level::limit);
+  CHECK(about(facts, "Service shop/web").message.find("(192.0.2.1 of Node n2, 192.0.2.2 of") !=
+        std::string::npos);
+  CHECK(about(facts, "Service shop/web").remedy.find("servicelb") != std::string::npos);
+  for (int i = 0; i < 20; ++i)
+    facts.node_addresses.push_back({fmt::format("shop/web{}", i), "192.0.2.1", "n2"});
+  CHECK(about(facts, "Services").message.starts_with("13 more"));
+}
+
+TEST_CASE("clients of a dead node are one note unless draining is bounded") {
+  CHECK(about(good_node(), "--drain-timeout", {.bounds_drain = false}).level == Level::note);
+}
+
+TEST_CASE("a limit that belongs to the host's first network namespace is a note") {
+  auto facts = good_node();
+  facts.sysctls = {{.wanted = {.key = "net/netfilter/nf_conntrack_max", .value = "9"},
+                    .value = "5",
+                    .is_fixed = true}};
+  const auto told = about(facts, "sysctl net/netfilter/nf_conntrack_max");
+  CHECK(told.level == Level::note);
+  CHECK(told.remedy.find("first network namespace") != std::string::npos);
+  CHECK(told.remedy.find("--init-only") == std::string::npos);
 }
 
 TEST_CASE("an API server that does not answer a question") {

@@ -55,14 +55,25 @@ TEST_CASE("a kernel without IPv6, or one that has it disabled, proxies IPv4") {
   ProcOfHost host;
   const bool disabled = GENERATE(false, true);
   if (disabled)
-    host.put("sys/net/ipv6/conf/all/disable_ipv6", "1\n");
+    for (const auto* link : {"all", "default", "eth0"})
+      host.put(std::string("sys/net/ipv6/conf/") + link + "/disable_ipv6", "1\n");
   else
     std::filesystem::remove(host.proc.path() / "net/if_inet6");
   const auto supported = host.supported();
   CHECK(supported.families == std::vector{Family::ipv4});
-  CHECK(supported.left_out ==
-        (disabled ? "IPv6 is left out: it is disabled (net/ipv6/conf/all/disable_ipv6)"
-                  : "IPv6 is left out: this kernel has no IPv6"));
+  CHECK(supported.left_out == (disabled ? "IPv6 is left out: it is disabled on all links "
+                                          "(net/ipv6/conf/*/disable_ipv6)"
+                                        : "IPv6 is left out: this kernel has no IPv6"));
+}
+
+TEST_CASE("IPv6 that is off by default and on for one link is on") {
+  ProcOfHost host;
+  for (const auto* link : {"all", "default", "eth0"})
+    host.put(std::string("sys/net/ipv6/conf/") + link + "/disable_ipv6", "1\n");
+  host.put("sys/net/ipv6/conf/lo/disable_ipv6", "0\n");
+  CHECK(host.supported().families == std::vector{Family::ipv4});
+  host.put("sys/net/ipv6/conf/eth1/disable_ipv6", "0\n");
+  CHECK(host.supported().families == kBothFamilies);
 }
 
 TEST_CASE("a family whose packet filter the kernel lacks is left out, if the other's is there") {

@@ -115,6 +115,8 @@ struct AskedKernel {
   std::vector<ipset::Table> tables;
   std::vector<std::string> chains;
   std::optional<netlink::Error> fault;  // of legacy iptables
+  std::optional<netlink::Error> fault_of_ipv6;
+  bool has_ipv6 = true;
   int asked_legacy = 0;
 
   PacketFilterQuestions questions(bool with_nftables = true) {
@@ -123,10 +125,12 @@ struct AskedKernel {
                   return family == netlink::Family::ipv4 ? tables : std::vector<ipset::Table>{};
                 },
             .iptables_chains = [this](auto, auto) { return chains; },
-            .iptables_works = [this]() -> netlink::Status {
+            .iptables_works = [this](netlink::Family family) -> netlink::Status {
               ++asked_legacy;
+              if (family == netlink::Family::ipv6 && fault_of_ipv6) return *fault_of_ipv6;
               return fault ? netlink::Status(*fault) : netlink::Status();
             },
+            .has_ipv6 = [this] { return has_ipv6; },
             .nftables_works = [with_nftables] { return with_nftables; },
             .nftables = with_nftables ? &nftables : nullptr};
   }
@@ -194,6 +198,22 @@ TEST_CASE("what a daemon uses is the choice, or iptables that is tried again") {
   CHECK(absent->reason.find("iptable_nat") != std::string::npos);
   CHECK(settled(Wish::automatic, kernel.questions(false))->filter == PacketFilter::iptables);
   CHECK_FALSE(settled(Wish::nftables, kernel.questions(false)));
+}
+
+TEST_CASE("legacy iptables without IPv6 is used if nothing else is there, or no IPv6") {
+  AskedKernel kernel;
+  spdlog::logger logger("test", std::make_shared<spdlog::sinks::null_sink_mt>());
+  kernel.tables = {ipset::Table::nat};
+  kernel.fault_of_ipv6 = netlink::Error{netlink::ErrorKind::missing, ENOENT, "no ip6_tables"};
+  const auto settled = [&](const PacketFilterQuestions& questions) {
+    return settle_packet_filter(Wish::automatic, false, questions, logger).value();
+  };
+  const auto choice = settled(kernel.questions());
+  CHECK(choice.filter == PacketFilter::nftables);
+  CHECK(choice.reason.find("for IPv6: no ip6_tables") != std::string::npos);
+  CHECK(settled(kernel.questions(false)).filter == PacketFilter::iptables);
+  kernel.has_ipv6 = false;
+  CHECK(settled(kernel.questions()).filter == PacketFilter::iptables);
 }
 
 TEST_CASE("no legacy table is read once chains of Kubernetes were found") {

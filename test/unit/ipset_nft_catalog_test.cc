@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
 #include <catch2/catch.hpp>
 
 #include "ipset/rules/nft_text.h"
@@ -68,6 +69,38 @@ RuleParameters restricted_with(LocalDetector detector) {
   return parameters;
 }
 
+std::string_view to_string(ChainHook::Hook hook) {
+  switch (hook) {
+    case ChainHook::Hook::prerouting:
+      return "prerouting";
+    case ChainHook::Hook::input:
+      return "input";
+    case ChainHook::Hook::forward:
+      return "forward";
+    case ChainHook::Hook::output:
+      return "output";
+    case ChainHook::Hook::postrouting:
+      return "postrouting";
+  }
+  return "";
+}
+
+// As `nft -f` takes them inside of "table ip kube-ipvs".
+std::string text_of(const TableRules& table) {
+  std::string result;
+  for (const auto& chain : table.chains) {
+    result += fmt::format("chain {} {{\n", chain.name);
+    if (const auto hook = hook_of(chain.name))
+      result += fmt::format("\ttype {} hook {} priority {}; policy accept;\n",
+                            hook->type == ChainHook::Type::nat ? "nat" : "filter",
+                            to_string(hook->hook), hook->priority);
+    for (const auto& rule : chain.rules)
+      result += fmt::format("\t{}\n", to_nft_string(rule, table.family));
+    result += "}\n";
+  }
+  return result;
+}
+
 std::vector<std::string> rules_in(const TableRules& table, std::string_view chain) {
   std::vector<std::string> texts;
   for (const auto& rule : std::ranges::find(table.chains, chain, &Chain::name)->rules)
@@ -77,7 +110,7 @@ std::vector<std::string> rules_in(const TableRules& table, std::string_view chai
 
 TEST_CASE("nf_tables: the rules are those that were verified") {
   const auto parameters = restricted_with(*netlink::IpPrefix::parse("10.244.0.0/16"));
-  CHECK(to_nft_string(nft_rules(Family::ipv4, parameters)) == kVerified);
+  CHECK(text_of(nft_rules(Family::ipv4, parameters)) == kVerified);
 }
 
 TEST_CASE("nf_tables: the rules of IPv6 are the same in its words") {
@@ -91,7 +124,7 @@ TEST_CASE("nf_tables: the rules of IPv6 are the same in its words") {
   for (const auto* word : {"ip saddr", "ip daddr"}) replace(word, "ip6" + std::string(word + 2));
   replace("icmp type", "icmpv6 type");
   const auto parameters = restricted_with(*netlink::IpPrefix::parse("fd44::/64"));
-  CHECK(to_nft_string(nft_rules(Family::ipv6, parameters)) == wanted);
+  CHECK(text_of(nft_rules(Family::ipv6, parameters)) == wanted);
 }
 
 TEST_CASE("nf_tables: our health server's port is open at addresses of load balancers") {

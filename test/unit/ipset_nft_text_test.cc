@@ -61,8 +61,7 @@ TEST_CASE("rules in the words of nft(8): interfaces") {
        {InInterfaceMatch{.name = R"(a\b*)"}, InInterfaceMatch{.name = "*"},
         InInterfaceMatch{.name = R"(a\)", .is_prefix = true},
         InInterfaceMatch{.name = "", .is_prefix = true}, InInterfaceMatch{.name = "a\"b"}})
-    CHECK_FALSE(has_nft_words(match));
-  CHECK(has_nft_words({.name = R"(a\b)"}));
+    CHECK(text(match).find('[') != std::string::npos);
 }
 
 // Rules of few parts, so that equal texts would be met.

@@ -70,13 +70,26 @@ TEST_CASE("a channel that could not be opened is opened later, with pauses") {
   CHECK(tries == 2);
   CHECK(greeted == 0);
 
+  // The pauses grow.
+  now += NlChannel::kOpeningPause;
+  CHECK(channel.ready().error() == kNoModule);
+  CHECK(tries == 2);
+  for (int i = 0; i < 10; ++i) {
+    now += NlChannel::kLongestPause;
+    CHECK(channel.ready().error() == kNoModule);
+  }
+  CHECK(tries == 12);
+  now += NlChannel::kLongestPause - std::chrono::milliseconds(1);
+  CHECK(channel.ready().error() == kNoModule);
+  CHECK(tries == 12);
+
   there = true;
   CHECK_FALSE(channel.ready());
-  now += NlChannel::kOpeningPause;
+  now += NlChannel::kLongestPause;
   CHECK(channel.ready().error().where == "no answer");
   CHECK(channel.ready().error().where == "no answer");
   CHECK(greeted == 1);
-  now += NlChannel::kOpeningPause;
+  now += NlChannel::kLongestPause;
   answers = true;
   CHECK(told == 0);
   for (int i = 0; i < 3; ++i) CHECK(channel.ready());

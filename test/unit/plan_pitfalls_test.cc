@@ -53,8 +53,12 @@ TEST_CASE("a bridge of pods whose packets do not come to IPVS is reported") {
       {"docker0", test::ip("172.17.0.1"), 16},
       {"eth0", test::ip("10.244.7.1"), 24},
   };
-  const std::vector pods = {test::prefix("10.244.0.0/24"), test::prefix("fd00:244::/64")};
-  NodeSettings settings{.bridge_ipv4 = "1", .bridge_ipv6 = "1", .bridges = {"cni0", "docker0"}};
+  const std::vector ranges = {test::prefix("10.244.0.0/24"), test::prefix("fd00:244::/64")};
+  const auto pods = [&](const netlink::InterfaceAddress& one) {
+    return ranges[0].contains(one.address) || ranges[1].contains(one.address);
+  };
+  NodeSettings settings{
+      .bridge_ipv4 = "1", .bridge_ipv6 = "1", .bridges = {{"cni0", {}}, {"docker0", {}}}};
   CHECK_FALSE(bridge_pitfall(settings, addresses, pods));
   settings.bridge_ipv4 = "0";
   const auto told = bridge_pitfall(settings, addresses, pods);
@@ -66,7 +70,11 @@ TEST_CASE("a bridge of pods whose packets do not come to IPVS is reported") {
   settings.bridge_ipv6.reset();
   CHECK(bridge_pitfall(settings, addresses, pods)->message.find("br_netfilter is not loaded") !=
         std::string::npos);
-  settings.bridges = {"docker0"};
+  settings.bridges["cni0"] = {.ipv4 = true, .ipv6 = false};
+  CHECK(bridge_pitfall(settings, addresses, pods)->remedy.find("ip6tables") != std::string::npos);
+  settings.bridges["cni0"] = {.ipv4 = true, .ipv6 = true};
+  CHECK_FALSE(bridge_pitfall(settings, addresses, pods));
+  settings.bridges = {{"docker0", {}}};
   CHECK_FALSE(bridge_pitfall(settings, addresses, pods));
 }
 

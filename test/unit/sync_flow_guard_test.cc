@@ -380,7 +380,7 @@ TEST_CASE("flow guard: legacy iptables without that table has none, which is tol
                            }});
   daemon.see(test::web_with({test::e1()}));
   CHECK(daemon.says("[warning] nf_tables table inet nb, chain forward adds connections"));
-  CHECK(daemon.says("--packet-filter=nftables"));
+  CHECK(daemon.says("without --kube-proxy-compat"));
   CHECK(daemon.differences().empty());
 }
 

@@ -109,5 +109,28 @@ TEST_CASE("a bridge of pods that iptables does not see is reported") {
   CHECK_FALSE(is_wrong(daemon, "bridge"));
 }
 
+// A CNI with pools of its own: no podCIDRs, and no range of the cluster.
+TEST_CASE("a bridge is one of pods when an endpoint of this node is behind it") {
+  test::FakeHost host;
+  host.put("links/br0/brif/veth1", "");
+  host.put("links/br0/brif/veth2", "");
+  auto daemon = daemon_on(host);
+  daemon.links.add_link("br0", "bridge");
+  daemon.links.add_address({"br0", test::ip("172.20.0.1"), 16});
+  auto endpoint = test::e1();
+  endpoint.address = test::ip("172.20.0.7");
+  const auto web = test::web_service();
+  endpoint.node_name = "elsewhere";
+  daemon.see(test::cluster_of({web, test::slice_of(web, 8080, {endpoint})}));
+  CHECK_FALSE(is_wrong(daemon, "br_netfilter"));
+  endpoint.node_name = "n1";
+  daemon.see(test::cluster_of({web, test::slice_of(web, 8080, {endpoint})}));
+  daemon.wait(std::chrono::minutes(2));
+  CHECK(is_wrong(daemon, "br_netfilter"));
+  host.put("links/br0/bridge/nf_call_iptables", "1");
+  daemon.wait(std::chrono::minutes(2));
+  CHECK_FALSE(is_wrong(daemon, "br_netfilter"));
+}
+
 }  // namespace
 }  // namespace ipvsproxier::sync

@@ -1,21 +1,13 @@
 #include "cmd/ipvsctl/listing/list_filter.h"
 
-#include <charconv>
-
 #include "cmd/ipvsctl/names/cluster_names.h"
+#include "netlink/text.h"
 
 namespace ipvsproxier::ctl {
 
 using netlink::IpAddress;
 
 namespace {
-
-std::optional<std::uint16_t> parse_port(std::string_view text) {
-  std::uint16_t port = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return port;
-}
 
 bool matches_backend(const Backend& backend, const IpAddress& address, std::uint16_t port) {
   return backend.address == address && backend.port.value_or(port) == port;
@@ -40,7 +32,7 @@ std::optional<Backend> Backend::parse(std::string_view text) {
   const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
   if (bracketed) host = host.substr(1, host.size() - 2);
   const auto address = IpAddress::parse(host);
-  const auto port = parse_port(text.substr(colon + 1));
+  const auto port = netlink::parse_number<std::uint16_t>(text.substr(colon + 1));
   if (!address || !port) return std::nullopt;
   if (address->family() == netlink::Family::ipv6 && !bracketed) return std::nullopt;
   return Backend{*address, port};

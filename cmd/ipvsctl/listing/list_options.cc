@@ -1,6 +1,5 @@
 #include "cmd/ipvsctl/listing/list_options.h"
 
-#include <charconv>
 #include <map>
 #include <memory>
 #include <utility>
@@ -8,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "netlink/text.h"
 #include "proxier/config/text.h"
 
 namespace ipvsproxier::ctl {
@@ -37,10 +37,7 @@ std::optional<netlink::IpPrefix> parse_vip(const std::string& text) {
 }
 
 std::optional<std::uint16_t> parse_port_number(const std::string& text) {
-  std::uint16_t port = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return port;
+  return netlink::parse_number<std::uint16_t>(text);
 }
 
 // The flags of `list` as texts and switches.
