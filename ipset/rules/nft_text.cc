@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "ipset/rules/nft_catalog.h"
+
 namespace ipvsproxier::ipset {
 
 namespace {
