@@ -1,6 +1,7 @@
 #include "cmd/check_cluster.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <map>
 #include <set>
@@ -24,37 +25,41 @@ namespace ipvsproxier::cmd {
 
 namespace {
 
-// Of each resource: enough to show what is wrong everywhere, and cheap for the API server.
-constexpr std::size_t kMostServices = 500;
-constexpr std::size_t kMostSlices = 100;
-constexpr std::size_t kMostNodes = 100;
-constexpr std::string_view kOtherNodes = "the cluster's Nodes";
+// A sample is enough to show what is wrong everywhere, and cheap for the API server.
+struct Sample {
+  std::string_view name;
+  api::ObjectKind kind;
+  std::size_t most;
+};
+constexpr auto kSamples = std::to_array<Sample>({
+    {"some Services", api::ObjectKind::service, 500},
+    {"some EndpointSlices", api::ObjectKind::endpoint_slice, 100},
+    {"some Nodes", api::ObjectKind::node, 100},
+});
 constexpr std::size_t kMostAddresses = 1000;
-
-std::size_t most_of(api::ObjectKind kind) {
-  switch (kind) {
-    case api::ObjectKind::service:
-      return kMostServices;
-    case api::ObjectKind::endpoint_slice:
-      return kMostSlices;
-    default:
-      return 1;
-  }
-}
 
 using Lists = std::vector<manifests::ManifestFile>;
 
+// What a daemon asks for, and the samples.
 std::vector<check::ApiResource> api_resources(const std::string& node_name, Lists& lists) {
   const auto take = [&lists, node_name](const std::string& list) {
     lists.push_back(manifests::read_manifest_text(list, "", node_name));
   };
   std::vector<check::ApiResource> resources;
-  for (auto& one : watch::followed_resources(node_name))
-    resources.push_back(
-        {one.name, one.kind, one.path + "?" + one.selector, most_of(one.kind), true, take});
-  // A daemon does not ask for them.
-  resources.push_back(
-      {std::string(kOtherNodes), api::ObjectKind::node, "/api/v1/nodes", kMostNodes, false, take});
+  for (const auto& one : watch::followed_resources(node_name)) {
+    resources.push_back({.name = one.name,
+                         .kind = one.kind,
+                         .target = one.path + "?" + one.selector,
+                         .on_sample = {}});
+    const auto& sample = *std::ranges::find(kSamples, one.kind, &Sample::kind);
+    // The selector of Nodes names this node's alone.
+    const bool all = one.kind == api::ObjectKind::node;
+    resources.push_back({.name = std::string(sample.name),
+                         .kind = one.kind,
+                         .target = all ? one.path : one.path + "?" + one.selector,
+                         .most = sample.most,
+                         .on_sample = take});
+  }
   return resources;
 }
 
@@ -92,17 +97,19 @@ std::vector<check::NodeAddressFact> addresses_of_nodes(const model::Changes& cha
       for (const auto& address : *list)
         if (const auto owner = owners.find(address);
             owner != owners.end() && found.size() < kMostAddresses)
-          found.push_back({.service = fmt::format("{}/{}", name.ns, name.name),
-                           .address = address.to_string(),
-                           .node = owner->second});
+          found.push_back(
+              {.service = to_string(name), .address = address.to_string(), .node = owner->second});
   }
   return found;
 }
 
-// What was asked beyond what a daemon asks is no fault of the server where it is refused.
-void set_apart(std::vector<check::ApiFact>& facts, std::vector<std::string>& unread) {
+// That a sample is refused or large is no fault: a daemon does not ask for it, and each Service may
+// be as large as its owner likes.
+void set_samples_apart(std::vector<check::ApiFact>& facts, std::vector<std::string>& unread) {
   std::erase_if(facts, [&](const check::ApiFact& fact) {
-    if (!fact.question.ends_with(kOtherNodes)) return false;
+    if (std::ranges::none_of(
+            kSamples, [&](const Sample& sample) { return fact.question.ends_with(sample.name); }))
+      return false;
     if (!fact.error.empty()) unread.push_back(fmt::format("{}: {}", fact.question, fact.error));
     return true;
   });
@@ -115,7 +122,7 @@ void read_cluster(const Options& options, check::NodeFacts& facts, spdlog::logge
   manifests::Manifests objects;
   if (options.manifests.empty()) {
     facts.api = ask_api(options, lists, logger);
-    set_apart(facts.api, facts.unread);
+    set_samples_apart(facts.api, facts.unread);
     objects = manifests::merge_manifests(lists);
   } else {
     objects = manifests::load_manifests(options.manifests, options.node_name);

@@ -173,7 +173,7 @@ void read_nft_tables(const ProgrammedFilter& programmed, NodeFacts& facts) {
 void read_packet_filters(NodeFacts& facts) {
   const auto programmed = open_programmed_filter();
   if (!programmed) {
-    facts.unread.push_back("nf_tables: " + to_string(programmed.error()));
+    facts.unjudged.push_back(to_string(programmed.error()));
     return;
   }
   read_firewalls(*programmed, facts);

@@ -282,6 +282,15 @@ netlink::Result<std::unique_ptr<ipset::FilterTable>> open_nftables(MayLoad may_l
   return is_absent ? Opened(nullptr) : Opened(opened.error());
 }
 
+netlink::Result<ipset::FilterTable*> LateNftables::table() {
+  if (!table_) {
+    auto opened = open_nftables(MayLoad::yes);
+    if (!opened) return opened.error();
+    table_ = *std::move(opened);
+  }
+  return table_.get();
+}
+
 netlink::Result<ProgrammedFilter> open_programmed_filter() {
   ProgrammedFilter programmed;
   auto opened = open_nftables(MayLoad::no);
@@ -333,55 +342,39 @@ netlink::Result<bool> kube_proxy_translates(ipset::FilterTable& nftables, netlin
 
 namespace {
 
-// The tables of nf_tables, which may come after the daemon's start.
-class NftablesOnceThere {
- public:
-  // `opened` must outlive this; nullptr: they could not be opened yet.
-  explicit NftablesOnceThere(ipset::FilterTable* opened) : table_(opened) {}
-
-  // What `ask` returns; `none` as long as the kernel does not have them.
-  template <typename Answer, typename Ask>
-  netlink::Result<Answer> ask(Answer none, const Ask& ask) {
-    if (table_ == nullptr) {
-      auto late = open_nftables(MayLoad::yes);
-      if (!late) return late.error();
-      if (!*late) return none;
-      late_ = *std::move(late);
-      table_ = late_.get();
-    }
-    return ask(*table_);
-  }
-
- private:
-  ipset::FilterTable* table_;
-  std::unique_ptr<ipset::FilterTable> late_;
-};
+// What `ask` answers of nf_tables; `none` as long as the kernel does not have it.
+template <typename Answer, typename Ask>
+Answer ask_nftables(const KernelTables& tables, Answer none, const Ask& ask) {
+  if (tables.nftables) return ask(*tables.nftables);
+  const auto late = tables.late_nftables->table();
+  if (!late) return late.error();
+  return *late == nullptr ? none : ask(**late);
+}
 
 void use_nftables_once_there(const Options& options, const KernelTables& tables,
                              sync::ReconcilerSettings& settings) {
-  const auto nftables = std::make_shared<NftablesOnceThere>(tables.nftables.get());
+  using netlink::Family;
+  using netlink::Result;
+  using FlowRules = std::vector<netlink::NftFlowRule>;
   const bool kube_router = settings.options.differences.take_over_kube_router;
-  settings.remove_nft_leftovers = [nftables, kube_router](netlink::Family family) {
-    return nftables->ask(ipset::RemovedNft{}, [&](ipset::FilterTable& table) {
+  settings.remove_nft_leftovers = [&tables, kube_router](Family family) {
+    return ask_nftables(tables, Result<ipset::RemovedNft>(ipset::RemovedNft{}), [&](auto& table) {
       return ipset::take_over_nft_leftovers(table, family, kube_router);
     });
   };
-  settings.find_flow_rules = [nftables] {
-    return nftables->ask(std::vector<netlink::NftFlowRule>{},
-                         [](ipset::FilterTable& table) { return table.list_flow_rules(); });
+  settings.find_flow_rules = [&tables] {
+    return ask_nftables(tables, Result<FlowRules>(FlowRules{}),
+                        [](auto& table) { return table.list_flow_rules(); });
   };
-  settings.flow_table.remove = [nftables](netlink::Family family) {
-    return nftables->ask(
-        false, [&](ipset::FilterTable& table) { return ipset::remove_flow_table(table, family); });
+  settings.flow_table.remove = [&tables](Family family) {
+    return ask_nftables(tables, Result<bool>(false),
+                        [&](auto& table) { return ipset::remove_flow_table(table, family); });
   };
   if (tables.packet_filter == PacketFilter::iptables && !options.compat)
-    settings.flow_table.make = [nftables](netlink::Family family) -> netlink::Status {
-      const auto made =
-          nftables->ask(false, [&](ipset::FilterTable& table) -> netlink::Result<bool> {
-            const auto status = ipset::make_flow_table(table, family);
-            return status ? netlink::Result<bool>(true) : status.error();
-          });
-      return made ? netlink::Status{} : made.error();
+    settings.flow_table.make = [&tables](Family family) {
+      const netlink::Error none{ErrorKind::unsupported, 0, "this kernel has no nf_tables now"};
+      return ask_nftables(tables, netlink::Status(none),
+                          [&](auto& table) { return ipset::make_flow_table(table, family); });
     };
 }
 

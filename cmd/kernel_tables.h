@@ -22,10 +22,29 @@
 
 namespace ipvsproxier::cmd {
 
+// Whether a table of nf_tables may be opened where it cannot be told whether the kernel has them:
+// opening would load the module.
+enum class MayLoad : std::uint8_t { no, yes };
+
+// Every table of nf_tables, to read; nullptr: the kernel does not have it now. `MayLoad::no`: an
+// error where that cannot be told.
+netlink::Result<std::unique_ptr<ipset::FilterTable>> open_nftables(MayLoad may_load);
+
+// nf_tables that could not be opened at the start; the kernel may have it later.
+class LateNftables {
+ public:
+  // Opens it if that is possible now; nullptr: the kernel does not have it.
+  netlink::Result<ipset::FilterTable*> table();
+
+ private:
+  std::unique_ptr<ipset::FilterTable> table_;
+};
+
 struct KernelTables {
   ipset::PacketFilter packet_filter = ipset::PacketFilter::iptables;
   std::string packet_filter_reason;              // why the daemon chose it: "--packet-filter"
   std::unique_ptr<ipset::FilterTable> nftables;  // what `sets` and `rules` use, if they are its
+  std::unique_ptr<LateNftables> late_nftables = std::make_unique<LateNftables>();
   std::unique_ptr<netlink::IpvsTable> ipvs;
   std::unique_ptr<netlink::LinkTable> links;
   std::unique_ptr<ipset::SetTable> sets;
@@ -55,14 +74,6 @@ std::optional<KernelTables> open_kernel_tables(const Options& options, spdlog::l
 // error. Has no conntrack table.
 KernelTables open_loaded_tables();
 
-// Whether a table of nf_tables may be opened where it cannot be told whether the kernel has them:
-// opening would load the module.
-enum class MayLoad : std::uint8_t { no, yes };
-
-// Every table of nf_tables, to read; nullptr: the kernel does not have it now. `MayLoad::no`: an
-// error where that cannot be told.
-netlink::Result<std::unique_ptr<ipset::FilterTable>> open_nftables(MayLoad may_load);
-
 // The time-outs of IPVS; nullopt: it is not loaded, or cannot be asked. Loads nothing.
 std::optional<netlink::IpvsTimeouts> loaded_ipvs_timeouts();
 
@@ -90,7 +101,7 @@ netlink::Result<KernelTables> open_tables_to_read(const Options& options, spdlog
 // tables or in nf_tables. Loads nothing, writes nothing.
 netlink::Result<bool> kube_proxy_translates(ipset::FilterTable& nftables, netlink::Family family);
 
-// The settings for this machine; logs what the machine lacks.
+// The settings for this machine; logs what the machine lacks. `tables` must outlive them.
 sync::ReconcilerSettings host_reconciler_settings(const Options& options,
                                                   const KernelTables& tables,
                                                   spdlog::logger& logger);

@@ -66,7 +66,6 @@ netlink::Status legacy_works(Family family) {
   if (auto lock = ipset::XtablesLock::can_open(settings.lock_path); !lock) return lock;
   if (auto sets = ipset::LibipsetTable::open(); !sets) return sets.error();
   ipset::IptcRuleTable table(std::move(settings));
-  if (auto usable = table.family_usable(family); !usable) return usable;
   for (const auto& rules : least_rules(family)) {
     if (const auto listed = table.list(rules); !listed) return listed.error();
     if (const auto lacking = ipset::missing_extensions(rules); !lacking.empty())

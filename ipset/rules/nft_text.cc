@@ -132,7 +132,7 @@ struct NftTargetText {
   }
 };
 
-// Whether nft(8) can name the interface, or those of the prefix.
+// Whether nft(8) can name the interface, or the interfaces of the prefix.
 bool has_nft_words(const InInterfaceMatch& match) {
   constexpr std::size_t kMost = 15;  // IFNAMSIZ - 1
   const auto& name = match.name;

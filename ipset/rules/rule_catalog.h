@@ -97,7 +97,7 @@ struct RuleParameters {
   friend bool operator==(const RuleParameters&, const RuleParameters&) = default;
 };
 
-// Of a cluster whose Services have cluster IPs alone.
+// The parameters that a cluster has whose Services have cluster IPs alone.
 RuleParameters least_parameters();
 
 // Our rules in the tables filter and nat, in this order. Inserting the jumps in the given order,

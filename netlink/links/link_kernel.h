@@ -16,7 +16,8 @@ namespace ipvsproxier::netlink {
 
 class KernelLinkTable final : public LinkTable {
  public:
-  // Called after IPv6 was enabled on a link of ours, with the key and the values before and after.
+  // Called after IPv6 was enabled on one of these links, with the key and the values before and
+  // after.
   using Ipv6Enabled = std::function<void(const std::string& what)>;
 
   // With `ipv6_enabled`, the links of this class have IPv6 although

@@ -10,7 +10,8 @@ namespace ipvsproxier::check {
 
 namespace {
 
-// More than what is asked for has; a server that sends more did not read the question.
+// More than any object; a server that sends more sends no list of one. A sample may be larger: then
+// it is not read.
 constexpr std::size_t kMostBody = std::size_t{16} << 20U;
 constexpr int kOk = 200;
 constexpr int kUnauthorized = 401;
@@ -57,10 +58,11 @@ class ApiProbe::Asking final : public access::ResponseHandler {
     if (status_ != kOk) return end(refusal(status_, body_));
     const auto list = api::decode_list_envelope(body_, resource_.kind);
     if (!list) return end(list.error().where);
-    if (resource_.on_list) resource_.on_list(body_);
-    const bool has_none = list->is_empty && resource_.kind == api::ObjectKind::node;
-    if (!resource_.watched) return end("", has_none);
-    tell("", has_none);
+    if (resource_.on_sample) {
+      resource_.on_sample(body_);
+      return end("");
+    }
+    tell("", list->is_empty && resource_.kind == api::ObjectKind::node);
     watching_ = true;
     ask("watch",
         fmt::format("{}&watch=1&allowWatchBookmarks=true&resourceVersion={}&timeoutSeconds={}",
@@ -90,8 +92,8 @@ class ApiProbe::Asking final : public access::ResponseHandler {
     facts_.push_back({.question = question_, .error = std::move(error), .has_none = has_none});
   }
 
-  void end(std::string error, bool has_none = false) {
-    tell(std::move(error), has_none);
+  void end(std::string error) {
+    tell(std::move(error));
     timers_.cancel(deadline());
     exchange_.reset();
     on_done_();

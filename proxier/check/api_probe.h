@@ -1,8 +1,8 @@
 #pragma once
 
-// ApiProbe: asks an API server what a daemon will ask it: of each resource the first objects of its
-// list, then a watch from that list's version on. The watch is proven by its response head, and
-// given up. Main thread only.
+// ApiProbe: asks an API server what a daemon will ask it: of each resource one object of its list,
+// then a watch from that list's version on. The watch is proven by its response head, and given up.
+// A sample of objects is a list without a watch. Main thread only.
 
 #include <chrono>
 #include <cstddef>
@@ -23,9 +23,9 @@ struct ApiResource {
   api::ObjectKind kind = api::ObjectKind::service;
   std::string target;    // path and selector: "/api/v1/services?labelSelector=..."
   std::size_t most = 1;  // objects to list
-  bool watched = true;   // whether the daemon watches it; otherwise it is only listed
-  // Called with the list, as the server wrote it; may be empty.
-  std::function<void(const std::string& list)> on_list;
+  // Called with the list of a sample, as the server wrote it. Empty: it is no sample, and a watch
+  // follows the list.
+  std::function<void(const std::string& list)> on_sample;
 };
 
 class ApiProbe {

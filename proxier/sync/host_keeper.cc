@@ -1,6 +1,8 @@
 #include "proxier/sync/host_keeper.h"
 
 #include <algorithm>
+#include <optional>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -27,14 +29,14 @@ std::set<std::uint16_t> node_ports(const model::ClusterState& cluster) {
   return ports;
 }
 
-// Whether an endpoint of this node is in the network.
-bool has_endpoint(const model::ClusterState& cluster, std::string_view node_name,
-                  const netlink::IpPrefix& network) {
+std::set<netlink::IpAddress> endpoints_on(std::string_view node_name,
+                                          const model::ClusterState& cluster) {
+  std::set<netlink::IpAddress> addresses;
   for (const auto& [service, slices] : cluster.slices)
     for (const auto& slice : slices)
       for (const auto& endpoint : slice.endpoints)
-        if (endpoint.node_name == node_name && network.contains(endpoint.address)) return true;
-  return false;
+        if (endpoint.node_name == node_name) addresses.insert(endpoint.address);
+  return addresses;
 }
 
 api::Problem problem_of(plan::Pitfall pitfall) {
@@ -85,17 +87,12 @@ void HostKeeper::reserve(const std::set<std::uint16_t>& node_ports) {
   logger_.info("set sysctl {} from \"{}\" to \"{}\"", kReserved, *before, *wanted);
 }
 
-// By the ranges of pods, by the local detector, or by an endpoint of this node.
-bool HostKeeper::has_pods(const netlink::InterfaceAddress& address,
-                          const model::ClusterState& cluster, const plan::PlannerOptions& options,
-                          std::string_view node_name) const {
+// The local detector and the ranges of pods tell it.
+bool HostKeeper::is_of_pods(const netlink::InterfaceAddress& address,
+                            const plan::PlannerOptions& options) const {
   if (plan::detects_link(options, address.link)) return true;
-  for (const auto* ranges : {&pod_cidrs_, &options.cluster_cidrs})
-    if (std::ranges::any_of(*ranges,
-                            [&](const auto& one) { return one.contains(address.address); }))
-      return true;
-  return has_endpoint(cluster, node_name,
-                      netlink::IpPrefix::of(address.address, address.prefix_length));
+  const auto has = [&](const netlink::IpPrefix& range) { return range.contains(address.address); };
+  return std::ranges::any_of(pod_cidrs_, has) || std::ranges::any_of(options.cluster_cidrs, has);
 }
 
 void HostKeeper::look(const model::ClusterState& cluster, const plan::PlannerOptions& options,
@@ -107,9 +104,16 @@ void HostKeeper::look(const model::ClusterState& cluster, const plan::PlannerOpt
   const auto settings = read_node_settings(setup_->paths, addresses_);
   if (auto found = plan::local_port_pitfall(settings, ports))
     problems_.push_back(problem_of(*std::move(found)));
-  if (auto found = plan::bridge_pitfall(settings, addresses_, [&](const auto& address) {
-        return has_pods(address, cluster, options, node_name);
-      }))
+  // A cluster has many endpoints: they are read once, and only if a bridge asks for them.
+  std::optional<std::set<netlink::IpAddress>> endpoints;
+  const auto has_pods = [&](const netlink::InterfaceAddress& one) {
+    if (is_of_pods(one, options)) return true;
+    if (!endpoints) endpoints = endpoints_on(node_name, cluster);
+    const auto network = netlink::IpPrefix::of(one.address, one.prefix_length);
+    const auto next = endpoints->lower_bound(network.address);
+    return next != endpoints->end() && network.contains(*next);
+  };
+  if (auto found = plan::bridge_pitfall(settings, addresses_, has_pods))
     problems_.push_back(problem_of(*std::move(found)));
 }
 

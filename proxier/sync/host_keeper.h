@@ -47,8 +47,8 @@ class HostKeeper {
 
  private:
   void reserve(const std::set<std::uint16_t>& node_ports);
-  bool has_pods(const netlink::InterfaceAddress& address, const model::ClusterState& cluster,
-                const plan::PlannerOptions& options, std::string_view node_name) const;
+  bool is_of_pods(const netlink::InterfaceAddress& address,
+                  const plan::PlannerOptions& options) const;
 
   const std::optional<HostSetup> setup_;
   spdlog::logger& logger_;

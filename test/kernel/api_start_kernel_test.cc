@@ -142,6 +142,16 @@ TEST_CASE("api: --check names Nodes that look alike, and Services with addresses
   log = checked();
   CHECK(log.find("no Node n1: ") != std::string::npos);
   CHECK(log.find("alike: N1.example.internal") != std::string::npos);
+
+  // Whoever writes large Services does not make the check fail for others.
+  for (int i = 0; i < 20; ++i)
+    REQUIRE(world.server().put(
+        inflate(make_service("large", "s" + std::to_string(i), "10.96.9." + std::to_string(i + 1)),
+                std::size_t{1} << 20U)));
+  log = checked();
+  CHECK(log.find("note    not read: list some Services: the answer is larger") !=
+        std::string::npos);
+  CHECK(log.find("API server: list") == std::string::npos);
 }
 
 // As an API server answers for a group that it does not have.

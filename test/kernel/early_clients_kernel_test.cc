@@ -12,7 +12,6 @@
 #include "test/kernel/cluster.h"
 #include "test/kernel/daemon.h"
 #include "test/kernel/manifests.h"
-#include "test/kernel/packet_filter.h"
 #include "test/support/ip.h"
 
 namespace ipvsproxier::test {
@@ -92,7 +91,6 @@ TEST_CASE("kernel: a connection that began before its Service is open when it re
 
 // As with kube-proxy, which shows that the case above can fail.
 TEST_CASE("kernel: under --kube-proxy-compat a connection that began early is lost") {
-  if (on_nftables()) return;  // there is no such mode
   const auto protocol = GENERATE(Protocol::tcp, Protocol::sctp);
   CHECK_FALSE(answer_to_early_client(protocol, ip(kEarlyVip), {"--kube-proxy-compat"}));
 }

@@ -208,7 +208,7 @@ verify() {
 
 echo
 echo "A download through 10.96.0.50 runs, and the EndpointSlice moves from pod web-1 to pod web-3:"
-"$echo_server" in /run/netns/shell download 10.96.0.50 80 6 >"$work/download" 2>&1 &
+"$echo_server" in /run/netns/shell download 10.96.0.50 80 600 >"$work/download" 2>&1 &
 download=$!
 for ((i = 0; i < 50; ++i)); do [ -s "$work/download" ] && break; sleep 0.1; done
 verify "the download is connected to web-1" grep -q "connected to web-1" "$work/download"
@@ -222,6 +222,7 @@ verify "web-1 drains: weight 0, its connection stays" \
   grep -Eq '10.244.0.11:9090 +Masq +0 +1 ' <(ipvsadm -Ln -t 10.96.0.50:80)
 verify "a new download is connected to web-3" grep -q "connected to web-3" \
   <("$echo_server" in /run/netns/shell download 10.96.0.50 80 0)
+kill $download
 wait $download
 verify "the first download went on to its end: $(tail -1 "$work/download")" \
   grep -q "none lost" "$work/download"

@@ -7,6 +7,7 @@
 
 #include <charconv>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <iostream>
 #include <memory>
@@ -44,7 +45,7 @@ int usage() {
          "       echo_server [in NETNS_PATH] stream NAME ADDRESS PORT\n"
          "       echo_server [in NETNS_PATH] download ADDRESS PORT SECONDS\n"
          "serve and stream print \"ready\" and stay; ask prints \"NAME sees ADDRESS\" for each\n"
-         "answer; download keeps one connection to a stream busy.\n";
+         "answer; download keeps one connection to a stream busy until then, or until SIGTERM.\n";
   return 2;
 }
 
@@ -105,6 +106,8 @@ int stream(const std::vector<std::string_view>& words) {
   for (;;) ::pause();
 }
 
+volatile std::sig_atomic_t told_to_end = 0;
+
 int download(const std::vector<std::string_view>& words) {
   constexpr std::chrono::milliseconds kTick{50};
   const auto address = IpAddress::parse(words[1]);
@@ -116,6 +119,7 @@ int download(const std::vector<std::string_view>& words) {
     std::cerr << to_string(stream.error()) << "\n";
     return 1;
   }
+  std::signal(SIGTERM, [](int) { told_to_end = 1; });
   std::cout << "connected to " << stream->greeting().server << std::endl;
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(*seconds);
   for (int blocks = 1;; ++blocks) {
@@ -124,7 +128,7 @@ int download(const std::vector<std::string_view>& words) {
       std::cerr << "broken at block " << blocks << ": " << to_string(status.error()) << "\n";
       return 1;
     }
-    if (std::chrono::steady_clock::now() >= end) {
+    if (told_to_end != 0 || std::chrono::steady_clock::now() >= end) {
       std::cout << blocks << " blocks, none lost" << std::endl;
       return 0;
     }

@@ -66,7 +66,7 @@ TEST_CASE("what no daemon asks for is listed and not watched; the list is shown"
   test::ManualTimers timers;
   int done = 0;
   std::string shown;
-  ApiProbe probe({{"all", api::ObjectKind::service, "/api/v1/services", 7, false,
+  ApiProbe probe({{"all", api::ObjectKind::service, "/api/v1/services", 7,
                    [&](const std::string& list) { shown = list; }}},
                  transport, timers, [&] { ++done; });
   probe.start();
