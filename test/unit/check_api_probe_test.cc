@@ -78,6 +78,31 @@ TEST_CASE("what no daemon asks for is listed and not watched; the list is shown"
   CHECK(probe.facts() == std::vector<ApiFact>{{"list all", ""}});
 }
 
+TEST_CASE("samples are asked for after everything else, one by one") {
+  test::ScriptedTransport transport;
+  test::ManualTimers timers;
+  int done = 0;
+  const auto ignore = [](const std::string& /*list*/) {};
+  ApiProbe probe({{"sample", api::ObjectKind::service, "/a", 7, ignore},
+                  {"needed", api::ObjectKind::service, "/b?c=d"},
+                  {"other", api::ObjectKind::service, "/e", 7, ignore}},
+                 transport, timers, [&] { ++done; });
+  probe.start();
+  CHECK(transport.take_targets() == std::vector<std::string>{"/b?c=d&limit=1"});
+  transport.last().answer(403, "");
+  CHECK(transport.take_targets() == std::vector<std::string>{"/a?limit=7"});
+  timers.advance(ApiProbe::kPatience + 1s);
+  CHECK(transport.take_targets() == std::vector<std::string>{"/e?limit=7"});
+  CHECK(done == 0);
+  transport.last().answer(200, kList);
+  CHECK(done == 1);
+  REQUIRE(probe.facts().size() == 3);
+  CHECK(probe.facts().at(0).question == "list needed");
+  CHECK(probe.facts().at(1).question == "list sample");
+  CHECK_FALSE(probe.facts().at(1).error.empty());
+  CHECK(probe.facts().at(2) == ApiFact{"list other", ""});
+}
+
 TEST_CASE("a refusal is told in the server's words, and not asked further") {
   ProbeRig rig;
   rig.transport.last().answer(403, R"({"kind":"Status","apiVersion":"v1","status":"Failure",
