@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "ipset/nftables/nft_set_elements.h"
+#include "ipset/rules/foreign_rules.h"
 #include "ipset/rules/nft_catalog.h"
 #include "ipset/sets/set_catalog.h"
 
@@ -372,21 +373,10 @@ struct ActionOf {
     return verdict_in(facts, target.map, packet);
   }
   Action operator()(const KeepDestinationTarget&) const { return Verdict::accept; }
-  Action operator()(const UnacceleratedTarget&) const { return NoAction{}; }
   Action operator()(const DestinationMapTarget& target) const {
     return translation_in(facts, target.map, packet);
   }
-  Action operator()(const DestinationTarget& target) const {
-    return TranslateAction{.direction = Direction::dst,
-                           .address = target.address,
-                           .port = target.port,
-                           .to_here = false};
-  }
-  Action operator()(const SourceTarget& target) const {
-    return TranslateAction{
-        .direction = Direction::src, .address = target.address, .port = 0, .to_here = false};
-  }
-  Action operator()(const auto& ours) const { return ours; }
+  Action operator()(const auto& ours) const { return action_of_target(ours); }
 };
 
 }  // namespace

@@ -1,8 +1,9 @@
 #include "ipset/nftables/foreign_steps.h"
 
 #include <cerrno>
-
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "ipset/rules/foreign_rules.h"
 #include "ipset/rules/rule_extensions.h"
@@ -37,15 +38,15 @@ ExtensionStep target_step(const Extension& extension, Family family) {
 
 struct ForeignStep {
   using Kind = NamedStep::Kind;
-  const std::string name;
+  const std::string text;
   Family family;
   SetResolver& sets;
 
   NftStep operator()(const netlink::NftUnforeseen& one) const {
-    return NamedStep{name, one.only_asks ? Kind::question : Kind::unknown};
+    return NamedStep{text, one.only_asks ? Kind::question : Kind::unknown};
   }
   NftStep operator()(const netlink::NftWithoutEffect&) const {
-    return NamedStep{name, Kind::harmless};
+    return NamedStep{text, Kind::harmless};
   }
   NftStep operator()(const netlink::NftExtension& one) const {
     const Extension extension{one.name, one.revision, one.data};
@@ -57,6 +58,12 @@ struct ForeignStep {
   }
 };
 
+std::string object_words(const netlink::NftObjectRef& one) {
+  const bool expects = one.type == netlink::NftObjectRef::kExpectation;
+  return expects ? fmt::format("ct expectation set \"{}\"", one.object)
+                 : fmt::format("[{}]", one.kName);
+}
+
 }  // namespace
 
 std::vector<NftStep> steps_of(std::span<const netlink::NftExpression> expressions, Family family,
@@ -66,10 +73,10 @@ std::vector<NftStep> steps_of(std::span<const netlink::NftExpression> expression
     std::visit(
         [&]<typename One>(const One& one) {
           if constexpr (std::is_same_v<One, netlink::NftOtherExpression>)
-            steps.push_back(std::visit(ForeignStep{one.name, family, sets},
+            steps.push_back(std::visit(ForeignStep{"[" + one.name + "]", family, sets},
                                        netlink::read_foreign_expression(one)));
           else if constexpr (std::is_same_v<One, netlink::NftObjectRef>)
-            steps.push_back(std::visit(ForeignStep{One::kName, family, sets},
+            steps.push_back(std::visit(ForeignStep{object_words(one), family, sets},
                                        netlink::foreign_object(one.type)));
           else if constexpr (!std::is_same_v<One, netlink::NftCounter>)
             steps.emplace_back(one);

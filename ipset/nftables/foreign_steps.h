@@ -28,14 +28,14 @@ struct ExtensionStep {
   std::optional<Action> action;
 };
 
-// An expression of which only the name is known.
+// An expression of which only the words are known, or only the name: "[limit]".
 struct NamedStep {
   enum class Kind : std::uint8_t {
     harmless,  // it decides nothing about the packet
     question,  // the rule may not match
     unknown,   // the packet may have ended there as well
   };
-  std::string name;
+  std::string text;
   Kind kind = Kind::unknown;
 };
 
@@ -63,6 +63,9 @@ class NoSets final : public SetResolver {
 inline constexpr std::size_t kMostListed = 8;
 std::string words_of(std::span<const NftStep> steps, netlink::Family family,
                      const std::map<std::string, FilterSet>& sets);
+
+// The same for a rule of our table: "ip daddr @vips jump to_vip".
+std::string to_nft_string(const Rule& rule, netlink::Family family);
 
 // An element's key in the words of nft(8), by the type of its set: "10.96.0.9 . tcp . 80".
 std::string key_words(const netlink::NftSetSpec& set, const netlink::Bytes& key);

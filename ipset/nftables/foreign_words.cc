@@ -1,4 +1,4 @@
-// The words of nft(8) for the steps of foreign_steps.h.
+// The words of nft(8) for rules, ours and those of others, by the steps of foreign_steps.h.
 
 #include <algorithm>
 #include <array>
@@ -11,6 +11,7 @@
 
 #include "ipset/nftables/foreign_steps.h"
 #include "ipset/nftables/nft_value_words.h"
+#include "ipset/nftables/rule_expressions.h"
 
 namespace ipvsproxier::ipset {
 
@@ -38,6 +39,8 @@ unsigned ones_of(const netlink::Bytes& mask) {
 }
 
 constexpr std::size_t kWholeRegister = 16;
+constexpr std::string_view kProtocol = "meta l4proto";
+constexpr std::string_view kFamily = "meta nfproto";
 
 class Words {
  public:
@@ -46,16 +49,18 @@ class Words {
 
   std::string of(std::span<const NftStep> steps) && {
     for (const auto& step : steps) std::visit([this](const auto& one) { take(one); }, step);
-    if (!implied_.empty()) say(std::exchange(implied_, ""));
+    say_implied();
     return std::move(text_);
   }
 
  private:
   void say(const std::string& words) {
     if (words.empty()) return;
-    const auto implied = std::exchange(implied_, "");
-    if (!implied.empty()) say(implied);
+    say_implied();
     text_ += (text_.empty() ? "" : " ") + words;
+  }
+  void say_implied() {
+    if (const auto implied = std::exchange(implied_, ""); !implied.empty()) say(implied);
   }
   void hold(std::uint32_t where, std::string words, Form form) {
     held_[where] = {.words = std::move(words),
@@ -93,7 +98,9 @@ class Words {
     const auto length = is_v4 ? 4U : 16U;
     using netlink::NftHeader;
     // A protocol that the field implies is not said.
-    if (one.header != NftHeader::link) implied_.clear();
+    if (implied_.starts_with(one.header == NftHeader::transport ? kProtocol : kFamily) &&
+        one.header != NftHeader::link)
+      implied_.clear();
     if (is(NftHeader::network, is_v4 ? 12 : 8, length))
       return hold(one.target, network_ + " saddr", Form::address);
     if (is(NftHeader::network, is_v4 ? 16 : 24, length))
@@ -104,6 +111,8 @@ class Words {
       return hold(one.target, transport_ + " sport", Form::port);
     if (is(NftHeader::transport, 2, 2) && one.size == 2)
       return hold(one.target, transport_ + " dport", Form::port);
+    if (is(NftHeader::transport, 0, 1) && (transport_ == "icmp" || transport_ == "ipv6-icmp"))
+      return hold(one.target, transport_ == "icmp" ? "icmp type" : "icmpv6 type", Form::icmp_type);
     if (is(NftHeader::transport, 13, 1)) return hold(one.target, "tcp flags", Form::hex);
     constexpr std::array<std::string_view, 3> kHeaders = {"@ll", "@nh", "@th"};
     const auto header = static_cast<std::size_t>(one.header);
@@ -133,9 +142,9 @@ class Words {
       case NftMetaKey::out_name:
         return hold(where, "oifname", Form::name);
       case NftMetaKey::l4_protocol:
-        return hold(where, "meta l4proto", Form::protocol);
+        return hold(where, std::string(kProtocol), Form::protocol);
       case NftMetaKey::family:
-        return hold(where, "meta nfproto", Form::family);
+        return hold(where, std::string(kFamily), Form::family);
       case NftMetaKey::protocol:
         return hold(where, "meta protocol", Form::hex);
     }
@@ -204,16 +213,29 @@ class Words {
     auto held = use(one.source);
     values_.erase(one.target);
     const bool flips = std::ranges::any_of(one.flip, [](auto byte) { return byte != 0; });
-    const auto form = held.form == Form::number ? Form::number : Form::hex;
     if (one.size > held.size) held.form = Form::hex;
     if (is_flags(held.form)) held.flags = host_number(one.mask);
-    if (held.form == Form::address && !flips)
+    const bool plain = held.form != Form::number && !is_flags(held.form);
+    const auto write = [&](std::string_view sign, const netlink::Bytes& bits) {
+      held.mask += fmt::format(" {} {}", sign, value_words(plain ? Form::hex : held.form, bits));
+    };
+    if (held.form == Form::address && !flips) {
       held.prefix = ones_of(one.mask);
-    else
-      held.mask += " & " + value_words(form, one.mask);
-    if (flips) held.mask += " ^ " + value_words(form, one.flip);
+    } else if (held.form == Form::number && sets_bits(one)) {
+      write("|", one.flip);
+    } else {
+      const bool keeps_all = std::ranges::all_of(one.mask, [](auto byte) { return byte == 0xff; });
+      if (!flips || !keeps_all) write("&", one.mask);
+      if (flips) write("^", one.flip);
+    }
     held_[one.target] = std::move(held);
     recent_ = {one.target};
+  }
+  // Those that are cleared are set.
+  static bool sets_bits(const netlink::NftBitwise& one) {
+    return std::ranges::equal(one.mask, one.flip, [](auto mask, auto flip) {
+      return static_cast<std::uint8_t>(~mask) == flip;
+    });
   }
   void take(const netlink::NftByteOrder& one) {
     auto held = use(one.source);
@@ -227,19 +249,16 @@ class Words {
     const bool equals = one.op == netlink::NftCompare::Op::equal;
     if (held.form == Form::protocol && equals) transport_ = protocol_of(one.data);
     const bool none = std::ranges::all_of(one.data, [](auto byte) { return byte == 0; });
-    if (is_flags(held.form) && held.flags && none) {
-      // "ct state new": one of these bits, or none of them.
-      const bool any = one.op == netlink::NftCompare::Op::not_equal;
-      return say(
-          fmt::format("{} {}{}", held.words, any ? "" : "!= ", flag_words(held.form, *held.flags)));
-    }
+    // "ct state new": one of these bits.
+    if (held.flags.value_or(0) != 0 && none && one.op == netlink::NftCompare::Op::not_equal)
+      return say(fmt::format("{} {}", held.words, flag_words(held.form, *held.flags)));
     auto value = words_for(held, one.data);
     if (held.prefix && one.data.size() * 8 != *held.prefix)
       value += fmt::format("/{}", *held.prefix);
     auto words = fmt::format("{}{} {}{}", held.words, held.mask,
                              equals && !held.mask.empty() ? "== " : op_words(one.op), value);
-    if (!equals || !(held.words == "meta l4proto" || held.form == Form::family)) return say(words);
-    if (!implied_.empty()) say(std::exchange(implied_, ""));
+    if (!equals || !(held.words == kProtocol || held.form == Form::family)) return say(words);
+    say_implied();
     implied_ = std::move(words);
   }
   // nft(8) loads a prefix of whole bytes alone: four bytes or fewer may be of an IPv6 address.
@@ -270,7 +289,10 @@ class Words {
                         (set->second.spec.flags & netlink::NftSetSpec::kAnonymous) != 0;
     const auto name = listed ? elements_words(set->second) : "@" + one.set;
     if (one.target && *one.target != netlink::kNftVerdictRegister) {
-      values_.erase(*one.target);
+      // How many registers the value takes is not in the rule.
+      values_.erase(values_.lower_bound(*one.target), values_.end());
+      held_.erase(held_.lower_bound(*one.target), held_.end());
+      mapped_ = one.target;
       return hold(*one.target, fmt::format("{} map {}", words, name), Form::hex);
     }
     say(fmt::format("{} {}{}", words, one.target ? "vmap " : one.inverted ? "!= " : "", name));
@@ -288,8 +310,11 @@ class Words {
     if (one.address && values_.contains(*one.address) && one.port && family_ == Family::ipv6)
       address = "[" + address + "]";
     if (one.address_end) address += "-" + value_at(one.address_end, Form::address);
-    say(fmt::format("{} to {}{}", one.destination ? "dnat" : "snat", address,
-                    port_words(one.port, one.port_end)));
+    const auto what = one.destination ? "dnat" : "snat";
+    const bool maps_port = one.port && one.address && one.address == mapped_ &&
+                           !held_.contains(*one.port) && !values_.contains(*one.port);
+    if (maps_port) return say(fmt::format("{} {} to {}", what, network_, address));
+    say(fmt::format("{} to {}{}", what, address, port_words(one.port, one.port_end)));
   }
   void take(const netlink::NftRedirect& one) {
     const auto port = port_words(one.port, one.port_end);
@@ -301,6 +326,8 @@ class Words {
   }
   void take(const netlink::NftReject& one) {
     if (one.type == netlink::NftReject::kTcpReset) return say("reject with tcp reset");
+    if (one.type == netlink::NftReject::kIcmp && one.code == (family_ == Family::ipv4 ? 3 : 4))
+      return say("reject");
     constexpr std::array<std::string_view, 4> kEither = {"no-route", "port-unreachable",
                                                          "host-unreachable", "admin-prohibited"};
     if (one.type == netlink::kNftRejectEither && one.code < kEither.size())
@@ -316,7 +343,7 @@ class Words {
   void take(const ExtensionStep& one) { say(one.text); }
   void take(const NamedStep& one) {
     recent_.clear();
-    say("[" + one.name + "]");
+    say(one.text);
   }
 
   std::string network_;
@@ -326,6 +353,7 @@ class Words {
   std::size_t size_ = kWholeRegister;  // of what is loaded next
   std::string implied_;                // "meta l4proto tcp", said unless what follows implies it
   std::string transport_ = "th";
+  std::optional<std::uint32_t> mapped_;  // where the value of the last map begins
   std::map<std::uint32_t, Held> held_;
   std::map<std::uint32_t, netlink::Bytes> values_;
   std::vector<std::uint32_t> recent_;  // registers that were loaded since one was used
@@ -336,6 +364,12 @@ class Words {
 std::string words_of(std::span<const NftStep> steps, Family family,
                      const std::map<std::string, FilterSet>& sets) {
   return Words(family, sets).of(steps);
+}
+
+std::string to_nft_string(const Rule& rule, Family family) {
+  if (const auto* foreign = std::get_if<ForeignTarget>(&rule.target)) return foreign->description;
+  NoSets no_sets;
+  return words_of(steps_of(expressions_of(rule, family), family, no_sets), family, {});
 }
 
 }  // namespace ipvsproxier::ipset

@@ -69,10 +69,32 @@ std::optional<std::string> address_words(netlink::Bytes bytes) {
                              : fmt::format("{}/{}", address->to_string(), length);
 }
 
-// A whole name ends with a zero; without one it is how a name begins.
+// Whether nft(8) can name the link, or the links of the prefix.
+bool has_name_words(std::string_view name, bool is_prefix) {
+  constexpr std::size_t kMost = 15;  // IFNAMSIZ - 1
+  if (name.empty() || name.size() > kMost || name.find('"') != std::string_view::npos) return false;
+  if (is_prefix) return !name.ends_with('\\');
+  return !name.ends_with('*') || (name.size() > 1 && name.find('\\') == std::string_view::npos);
+}
+
+// A whole name ends with a zero; without one it is how a name begins. In quotation marks nft(8)
+// takes "*" at the end for any further letters, and then each "\\" only as the sign that the next
+// character stands for itself. What it has no words for is in brackets.
 std::string name_words(const netlink::Bytes& bytes) {
   const auto end = std::ranges::find(bytes, std::uint8_t{0});
-  return fmt::format("\"{}{}\"", std::string(bytes.begin(), end), end == bytes.end() ? "*" : "");
+  const bool is_prefix = end == bytes.end();
+  const std::string name(bytes.begin(), end);
+  if (has_name_words(name, is_prefix)) {
+    if (is_prefix) return fmt::format("\"{}*\"", name);
+    if (!name.ends_with('*')) return fmt::format("\"{}\"", name);
+    return fmt::format("\"{}\\*\"", name.substr(0, name.size() - 1));
+  }
+  std::string text = "[";
+  for (const char one : name) {
+    const bool is_plain = std::string_view("*\\\"]").find(one) == std::string_view::npos;
+    text += is_plain ? std::string(1, one) : fmt::format("\\x{:02x}", static_cast<unsigned>(one));
+  }
+  return text + (is_prefix ? "*]" : "]");
 }
 
 Form form_of_type(std::uint32_t type) {
@@ -139,6 +161,10 @@ std::string value_words(Form form, const netlink::Bytes& bytes) {
       break;
     case Form::name:
       return name_words(bytes);
+    case Form::icmp_type:
+      if (bytes.size() == 1 && (bytes[0] == 8 || bytes[0] == 128)) return "echo-request";
+      if (bytes.size() == 1) return std::to_string(bytes[0]);
+      break;
     case Form::number:
       if (number) return fmt::format("{:#x}", *number);
       break;

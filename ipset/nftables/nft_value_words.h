@@ -20,6 +20,7 @@ enum class Form : std::uint8_t {
   address,
   port,
   protocol,
+  icmp_type,
   name,  // of a link
   number,
   state,

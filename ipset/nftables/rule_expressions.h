@@ -1,7 +1,7 @@
 #pragma once
 
 // Rules of our vocabulary (rules/rule_types.h) as expressions of nf_tables, which nft(8) prints as
-// rules/nft_text.h does. rule_decoding.h is the opposite. Pure; any thread. Used by
+// foreign_steps.h does. rule_decoding.h is the opposite. Pure; any thread. Used by
 // nft_rule_table.h.
 //
 // Numbers that packets carry are in network order, those that the kernel computes (mark, state,

@@ -31,4 +31,7 @@ struct ReadAction {
 };
 ReadAction read_target(netlink::Family family, const Extension& extension);
 
+// The action of a target in our vocabulary; unknown if a map decides about it.
+Action action_of_target(const Target& target);
+
 }  // namespace ipvsproxier::ipset

@@ -244,9 +244,13 @@ struct KnownAction {
 
 }  // namespace
 
+Action action_of_target(const Target& target) {
+  return std::visit(KnownAction{}, target);
+}
+
 ReadAction read_target(Family family, const Extension& extension) {
   if (const auto ours = decode_target(extension, family))
-    return {.text = to_string(*ours, family), .action = std::visit(KnownAction{}, *ours)};
+    return {.text = to_string(*ours, family), .action = action_of_target(*ours)};
   if (auto known = read_known_target(extension, family)) return std::move(*known);
   const bool harmless = std::ranges::find(kHarmless, extension.name) != kHarmless.end();
   ReadAction read{.text = fmt::format("-j {} [...]", extension.name)};

@@ -79,9 +79,9 @@ PagePort port_of(const plan::PortReport& report) {
 
 // Each with the problem, or the note, that it has.
 std::vector<PageAnnotation> annotations_of(const api::Service& service,
-                                           const plan::Planner& planner) {
-  api::Problems problems;
-  const auto settings = planner.settings_of(service, problems);
+                                           const plan::Planner& planner,
+                                           const model::ClusterState& cluster) {
+  const auto [settings, problems] = planner.settings_of(service.name, cluster);
   std::vector<PageAnnotation> annotations;
   for (const auto& [key, value] : service.annotations) {
     PageAnnotation annotation{.key = key, .value = value, .remark = {}};
@@ -303,7 +303,7 @@ std::optional<ServicePage> service_page(const api::NamespacedName& name,
   ServicePage page;
   auto& decisions = page.decisions.emplace();
   decisions.service = service->second;
-  decisions.annotations = annotations_of(service->second, planner);
+  decisions.annotations = annotations_of(service->second, planner, cluster);
   for (const auto& report : planner.report_of(name, cluster))
     decisions.ports.push_back(port_of(report));
   for (const auto& [set, elements] : planner.scope_of(name).elements)

@@ -13,6 +13,7 @@ void ClusterState::put(api::Object object) {
 void ClusterState::take_service(const api::NamespacedName& name, std::optional<api::Service> now,
                                 Touched& touched) {
   const auto it = services.find(name);
+  const bool annotated = now && !now->annotations.empty();
   if (!now) {
     if (it == services.end()) return;
     services.erase(it);
@@ -22,7 +23,15 @@ void ClusterState::take_service(const api::NamespacedName& name, std::optional<a
     if (it->second == *now) return;
     it->second = *std::move(now);
   }
+  settings_.erase(name);
+  if (annotated) settings_.emplace(name, parse_settings(services.at(name)));
   touched.services.insert(name);
+}
+
+const ParsedSettings& ClusterState::settings_of(const api::NamespacedName& service) const {
+  static const ParsedSettings none;
+  const auto it = settings_.find(service);
+  return it == settings_.end() ? none : it->second;
 }
 
 // Controllers name a slice after its Service, so most slices need no entry in oddly_named_.

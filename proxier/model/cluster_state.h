@@ -11,6 +11,7 @@
 
 #include "proxier/model/changes.h"
 #include "proxier/model/endpoint.h"
+#include "proxier/model/service_settings.h"
 
 namespace ipvsproxier::model {
 
@@ -49,6 +50,9 @@ struct ClusterState {
   // Applies the changes; returns the Services and the Node that they affected.
   Touched take(Changes changes);
 
+  // What the annotations of the Service ask for. They are parsed once, when it changes.
+  const ParsedSettings& settings_of(const api::NamespacedName& service) const;
+
   // Whether the object is present, in its current state or in the last readable one.
   bool knows(const api::ObjectKey& key) const;
 
@@ -61,6 +65,7 @@ struct ClusterState {
   // The Service of a known slice; nullopt for an unknown slice.
   std::optional<api::NamespacedName> service_of(const api::NamespacedName& slice) const;
 
+  std::map<api::NamespacedName, ParsedSettings> settings_;  // of Services that have annotations
   // The Service of each slice whose name does not begin with the Service's name and "-".
   std::map<api::NamespacedName, std::string> oddly_named_;
 };

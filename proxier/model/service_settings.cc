@@ -297,9 +297,10 @@ void tell_unknown(const api::Service& service, api::Problems& problems) {
 
 }  // namespace
 
-ServiceSettings settings_of(const api::Service& service, api::Problems& problems) {
-  ServiceSettings settings;
-  if (service.annotations.empty()) return settings;
+ParsedSettings parse_settings(const api::Service& service) {
+  ParsedSettings parsed;
+  auto& [settings, problems] = parsed;
+  if (service.annotations.empty()) return parsed;
   for (const auto& [key, read] : kRows) {
     const auto* value = find(service, key);
     if (value == nullptr) continue;
@@ -321,7 +322,7 @@ ServiceSettings settings_of(const api::Service& service, api::Problems& problems
   }
   tell_unknown(service, problems);
   check_combinations(service, settings, problems);
-  return settings;
+  return parsed;
 }
 
 Weight weight_of(const ServiceSettings& settings, const api::EndpointSlice& slice,

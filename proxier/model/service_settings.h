@@ -90,8 +90,13 @@ api::Problem annotation_problem(const api::Service& service, std::string_view ke
 // The annotation that a Service's scheduler is asked for with: ours, else kube-router's.
 std::string_view scheduler_annotation(const api::Service& service);
 
-// The settings of the Service; problems are appended.
-ServiceSettings settings_of(const api::Service& service, api::Problems& problems);
+struct ParsedSettings {
+  ServiceSettings settings;
+  api::Problems problems;
+};
+
+// What the annotations of the Service ask for. ClusterState keeps it (cluster_state.h).
+ParsedSettings parse_settings(const api::Service& service);
 
 // Who asks for the weight of an endpoint: its slice, or a row of that kind.
 enum class WeightBy : std::uint8_t { nobody, slice, local, zone, node };

@@ -141,9 +141,7 @@ std::set<api::NamespacedName> FamilyPlanner::set_absent_schedulers(
   if (absent == node_.absent_schedulers) return names;
   const auto before = std::exchange(node_.absent_schedulers, absent);
   for (const auto& [name, service] : cluster.services) {
-    if (service.annotations.empty()) continue;
-    api::Problems unused;
-    const auto scheduler = model::settings_of(service, unused).scheduler;
+    const auto& scheduler = cluster.settings_of(name).settings.scheduler;
     if (before.contains(scheduler) != absent.contains(scheduler)) names.insert(name);
   }
   return names;
@@ -197,16 +195,21 @@ bool FamilyPlanner::refresh_node_addresses() {
   return changed;
 }
 
+model::ParsedSettings FamilyPlanner::settings_of(const api::NamespacedName& name,
+                                                 const model::ClusterState& cluster) const {
+  const auto service = cluster.services.find(name);
+  if (service == cluster.services.end()) return {};
+  return granted_settings(service->second, cluster.settings_of(name), node_, options_);
+}
+
 // Loopback addresses, those that stand for them and those of the API server are dropped: binding an
 // address closes all its ports except those of its Service, and anybody could name them.
 FamilyPlanner::Ports FamilyPlanner::ports_of(const api::NamespacedName& name,
                                              const model::ClusterState& cluster) const {
   const auto service = cluster.services.find(name);
   if (service == cluster.services.end()) return {};
-  api::Problems told_with_the_plan;
-  const auto settings = granted_settings(service->second, node_, options_, told_with_the_plan);
-  auto ports =
-      model::service_ports(service->second, node_.family, options_.allow_external_ips, settings);
+  auto ports = model::service_ports(service->second, node_.family, options_.allow_external_ips,
+                                    settings_of(name, cluster).settings);
   const auto is_kept_from = [&](const IpAddress& address) {
     return (options_.differences.unbind_special && address.is_loopback()) ||
            (node_.localhost && is_of_localhost(address)) || node_.api_server.contains(address);
@@ -290,8 +293,9 @@ FamilyPlanner::Names FamilyPlanner::share_rules(const Names& names,
 FamilyPlanner::Names FamilyPlanner::share_tables(const Names& names,
                                                  const model::ClusterState& cluster) {
   return share_out(
-      shares_.tables, node_.beyond_tables, names, cluster,
-      [&](const api::Service& service) { return table_bytes_of(service, node_, options_); });
+      shares_.tables, node_.beyond_tables, names, cluster, [&](const api::Service& service) {
+        return table_bytes_of(service, cluster.settings_of(service.name), node_, options_);
+      });
 }
 
 void FamilyPlanner::update(Names names, const model::ClusterState& cluster,
@@ -328,8 +332,9 @@ void FamilyPlanner::update(Names names, const model::ClusterState& cluster,
   for (const auto& name : names) {
     const auto slices = cluster.slices.find(name);
     replace(name,
-            plan_service(ports.of(name), slices == cluster.slices.end() ? nullptr : &slices->second,
-                         claims_, node_, options_),
+            plan_service(ports.of(name), settings_of(name, cluster),
+                         slices == cluster.slices.end() ? nullptr : &slices->second, claims_, node_,
+                         options_),
             scope_of(name));
     forget();
   }
@@ -404,7 +409,7 @@ void FamilyPlanner::add_claims_held_by(const api::NamespacedName& service,
 std::vector<PortReport> FamilyPlanner::report_of(const api::NamespacedName& service,
                                                  const model::ClusterState& cluster) const {
   const auto slices = cluster.slices.find(service);
-  return report_service(ports_of(service, cluster),
+  return report_service(ports_of(service, cluster), settings_of(service, cluster).settings,
                         slices == cluster.slices.end() ? nullptr : &slices->second, claims_, node_,
                         state_.rules.at(node_.family), options_);
 }

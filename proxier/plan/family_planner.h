@@ -56,9 +56,8 @@ class FamilyPlanner {
   // The same with its elements.
   void add_scope_of(const api::NamespacedName& service, Scope& scope) const;
   void add_claims_held_by(const api::NamespacedName& service, std::vector<Claim>& claims) const;
-  model::ServiceSettings settings_of(const api::Service& service, api::Problems& problems) const {
-    return granted_settings(service, node_, options_, problems);
-  }
+  model::ParsedSettings settings_of(const api::NamespacedName& service,
+                                    const model::ClusterState& cluster) const;
   std::vector<PortReport> report_of(const api::NamespacedName& service,
                                     const model::ClusterState& cluster) const;
   const api::NamespacedName* owner_of(const netlink::VirtualServiceKey& key) const {

@@ -37,22 +37,23 @@ std::size_t bytes_for(const api::Service& service, const ServiceSettings& settin
 
 }  // namespace
 
-std::size_t table_bytes_of(const api::Service& service, const FamilyNode& node,
-                           const PlannerOptions& options) {
-  if (!options.differences.service_annotations || service.annotations.empty()) return 0;
-  api::Problems told_with_the_plan;
-  const auto settings = model::settings_of(service, told_with_the_plan);
+std::size_t table_bytes_of(const api::Service& service, const model::ParsedSettings& asked,
+                           const FamilyNode& node, const PlannerOptions& options) {
+  const auto& settings = asked.settings;
+  if (!options.differences.service_annotations || settings.scheduler.empty()) return 0;
   if (node.absent_schedulers.contains(settings.scheduler)) return 0;
   const auto bytes = bytes_for(service, settings, options);
   return bytes <= kTablesOfOneService ? bytes : 0;
 }
 
-ServiceSettings granted_settings(const api::Service& service, const FamilyNode& node,
-                                 const PlannerOptions& options, api::Problems& problems) {
+model::ParsedSettings granted_settings(const api::Service& service,
+                                       const model::ParsedSettings& asked, const FamilyNode& node,
+                                       const PlannerOptions& options) {
   if (!options.differences.service_annotations) return {};
-  auto settings = model::settings_of(service, problems);
+  auto granted = asked;
+  auto& settings = granted.settings;
   const auto refuse = [&](std::string why) {
-    problems.push_back(model::annotation_problem(
+    granted.problems.push_back(model::annotation_problem(
         service, model::scheduler_annotation(service),
         fmt::format("{}; the Service has the node's scheduler, {}", why, options.scheduler)));
     settings.scheduler.clear();
@@ -69,7 +70,7 @@ ServiceSettings granted_settings(const api::Service& service, const FamilyNode& 
         fmt::format("{} has a table for each address and port, all those of a node take {} MiB at "
                     "most, and this Service is beyond the share of its namespace",
                     settings.scheduler, kTablesOfAll >> 20U));
-  return settings;
+  return granted;
 }
 
 std::string_view scheduler_of(const ServiceSettings& settings, const PlannerOptions& options) {

@@ -21,12 +21,13 @@ inline constexpr std::size_t kTablesOfAll = std::size_t{256} << 20U;
 
 // Bytes that the Service asks for to that end, in both families; 0 if it asks for more than one
 // gets.
-std::size_t table_bytes_of(const api::Service& service, const FamilyNode& node,
-                           const PlannerOptions& options);
+std::size_t table_bytes_of(const api::Service& service, const model::ParsedSettings& asked,
+                           const FamilyNode& node, const PlannerOptions& options);
 
-// Problems are appended.
-model::ServiceSettings granted_settings(const api::Service& service, const FamilyNode& node,
-                                        const PlannerOptions& options, api::Problems& problems);
+// Without what is not granted, for which there is a problem.
+model::ParsedSettings granted_settings(const api::Service& service,
+                                       const model::ParsedSettings& asked, const FamilyNode& node,
+                                       const PlannerOptions& options);
 
 // The Service's, else the node's.
 std::string_view scheduler_of(const model::ServiceSettings& settings,

@@ -113,10 +113,10 @@ std::vector<Claim> Planner::claims_held_by(const api::NamespacedName& service) c
   return claims;
 }
 
-model::ServiceSettings Planner::settings_of(const api::Service& service,
-                                            api::Problems& problems) const {
-  return families_.empty() ? model::ServiceSettings()
-                           : families_.front()->settings_of(service, problems);
+model::ParsedSettings Planner::settings_of(const api::NamespacedName& service,
+                                           const model::ClusterState& cluster) const {
+  return families_.empty() ? model::ParsedSettings()
+                           : families_.front()->settings_of(service, cluster);
 }
 
 std::vector<PortReport> Planner::report_of(const api::NamespacedName& service,

@@ -134,8 +134,9 @@ class Planner {
   // The claims of this Service that it owns.
   std::vector<Claim> claims_held_by(const api::NamespacedName& service) const;
 
-  // What the annotations of this Service ask for, as far as they count here; problems are appended.
-  model::ServiceSettings settings_of(const api::Service& service, api::Problems& problems) const;
+  // What the annotations of this Service ask for, as far as they count here.
+  model::ParsedSettings settings_of(const api::NamespacedName& service,
+                                    const model::ClusterState& cluster) const;
 
   // The decisions for this Service with their reasons, one port and family after the other. The
   // result points into `cluster`, which must be that of the last update().

@@ -385,15 +385,16 @@ std::map<api::ServicePortName, Endpoints> endpoints_of(const api::NamespacedName
       differences.ready_wins ? model::Duplicates::ready_wins : model::Duplicates::later_wins);
 }
 
-ServicePlan plan_service(const Ports& ports, const model::SlicesByName* slices,
-                         const Claims& claims, const FamilyNode& node,
-                         const PlannerOptions& options) {
+ServicePlan plan_service(const Ports& ports, const model::ParsedSettings& granted,
+                         const model::SlicesByName* slices, const Claims& claims,
+                         const FamilyNode& node, const PlannerOptions& options) {
   ServicePlan plan;
   if (ports.empty()) return plan;
   const auto& service = *ports.front().service;
   ServiceTraffic traffic;
   Whole whole{.comes_first = comes_first(service)};
-  const auto settings = granted_settings(service, node, options, plan.not_granted);
+  const auto& settings = granted.settings;
+  plan.not_granted = granted.problems;
   auto endpoints = endpoints_of(service.name, slices, node, settings, options);
   const auto goals = in_cluster_goals(ports, claims, node, options);
   for (std::size_t i = 0; i < ports.size(); ++i)

@@ -94,9 +94,11 @@ std::map<api::ServicePortName, std::vector<model::Endpoint>> endpoints_of(
     const api::NamespacedName& service, const model::SlicesByName* slices, const FamilyNode& node,
     const model::ServiceSettings& settings, const PlannerOptions& options);
 
-// The plan of the Service, with the virtual services that it owns.
+// The plan of the Service, with the virtual services that it owns. `granted`: by
+// granted_settings().
 ServicePlan plan_service(const std::vector<model::ServicePort>& ports,
-                         const model::SlicesByName* slices, const Claims& claims,
-                         const FamilyNode& node, const PlannerOptions& options);
+                         const model::ParsedSettings& granted, const model::SlicesByName* slices,
+                         const Claims& claims, const FamilyNode& node,
+                         const PlannerOptions& options);
 
 }  // namespace ipvsproxier::plan

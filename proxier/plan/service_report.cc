@@ -47,14 +47,13 @@ TrafficReport traffic_of(const model::ServicePort& port, Facet facet,
 }  // namespace
 
 std::vector<PortReport> report_service(const std::vector<model::ServicePort>& ports,
+                                       const model::ServiceSettings& settings,
                                        const model::SlicesByName* slices, const Claims& claims,
                                        const FamilyNode& node, const ipset::RuleParameters& rules,
                                        const PlannerOptions& options) {
   std::vector<PortReport> reports;
   if (ports.empty()) return reports;
   const auto& service = ports.front().name.service;
-  api::Problems told_with_the_plan;
-  const auto settings = granted_settings(*ports.front().service, node, options, told_with_the_plan);
   auto endpoints = endpoints_of(service, slices, node, settings, options);
   const auto goals = in_cluster_goals(ports, claims, node, options);
   for (std::size_t i = 0; i < ports.size(); ++i) {

@@ -50,6 +50,7 @@ struct PortReport {
 };
 
 std::vector<PortReport> report_service(const std::vector<model::ServicePort>& ports,
+                                       const model::ServiceSettings& settings,
                                        const model::SlicesByName* slices, const Claims& claims,
                                        const FamilyNode& node, const ipset::RuleParameters& rules,
                                        const PlannerOptions& options);

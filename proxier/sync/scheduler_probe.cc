@@ -3,8 +3,6 @@
 #include <cerrno>
 #include <utility>
 
-#include "proxier/model/service_settings.h"
-
 namespace ipvsproxier::sync {
 
 // Without an answer the scheduler counts as present, and the kernel refuses it if it is not. An
@@ -19,10 +17,9 @@ void SchedulerProbe::ask(const std::string& scheduler, netlink::IpvsTable& ipvs)
   (*has ? absent_ : present_).erase(scheduler);
 }
 
-void SchedulerProbe::look_for(const api::Service& service, netlink::IpvsTable& ipvs) {
-  if (!heeds_annotations_ || service.annotations.empty()) return;
-  api::Problems told_with_the_plan;
-  const auto scheduler = model::settings_of(service, told_with_the_plan).scheduler;
+void SchedulerProbe::look_for(const model::ParsedSettings& asked, netlink::IpvsTable& ipvs) {
+  if (!heeds_annotations_) return;
+  const auto& scheduler = asked.settings.scheduler;
   if (!scheduler.empty() && !present_.contains(scheduler) && !absent_.contains(scheduler) &&
       asked_.insert(scheduler).second)
     ask(scheduler, ipvs);
@@ -33,16 +30,14 @@ std::set<api::NamespacedName> SchedulerProbe::look(const std::set<api::Namespace
                                                    netlink::IpvsTable& ipvs,
                                                    plan::Planner& planner) {
   asked_.clear();
-  for (const auto& name : services)
-    if (const auto it = cluster.services.find(name); it != cluster.services.end())
-      look_for(it->second, ipvs);
+  for (const auto& name : services) look_for(cluster.settings_of(name), ipvs);
   return planner.set_absent_schedulers(absent_, cluster);
 }
 
 void SchedulerProbe::look_for_all(const model::ClusterState& cluster, netlink::IpvsTable& ipvs,
                                   plan::Planner& planner) {
   asked_.clear();
-  for (const auto& [name, service] : cluster.services) look_for(service, ipvs);
+  for (const auto& [name, service] : cluster.services) look_for(cluster.settings_of(name), ipvs);
   planner.set_absent_schedulers(absent_, cluster);
 }
 
@@ -57,7 +52,7 @@ std::set<api::NamespacedName> SchedulerProbe::look_again(const model::ClusterSta
   }
   asked_.clear();
   if (again)
-    for (const auto& [name, service] : cluster.services) look_for(service, ipvs);
+    for (const auto& [name, service] : cluster.services) look_for(cluster.settings_of(name), ipvs);
   return planner.set_absent_schedulers(absent_, cluster);
 }
 

@@ -35,7 +35,7 @@ class SchedulerProbe {
  private:
   using Names = std::set<std::string, std::less<>>;
 
-  void look_for(const api::Service& service, netlink::IpvsTable& ipvs);
+  void look_for(const model::ParsedSettings& asked, netlink::IpvsTable& ipvs);
   void ask(const std::string& scheduler, netlink::IpvsTable& ipvs);
 
   static constexpr unsigned kReadingsBetween = 10;

@@ -92,11 +92,11 @@ sync::SyncReport FakeDaemon::run(const std::stop_token& stop) {
 }
 
 void FakeDaemon::hear(const model::ClusterState& next) {
-  const auto before = std::exchange(new_process_, false) ? model::ClusterState{} : cluster_;
-  auto changes = changes_between(before, next);
+  if (std::exchange(new_process_, false)) cluster_ = {};
+  auto changes = changes_between(cluster_, next);
   changes.listed_again = std::exchange(listed_again_, false);
+  cluster_.take(changes);
   reconciler_->take({.changes = std::move(changes), .links = {}});
-  cluster_ = next;
   node_ips_.take(next.node);
   watch.expect(planned());
 }

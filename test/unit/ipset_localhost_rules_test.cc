@@ -8,10 +8,10 @@
 
 #include <catch2/catch.hpp>
 
+#include "ipset/nftables/foreign_steps.h"
 #include "ipset/nftables/rule_decoding.h"
 #include "ipset/nftables/rule_expressions.h"
 #include "ipset/rules/nft_catalog.h"
-#include "ipset/rules/nft_text.h"
 #include "ipset/rules/packet_filter.h"
 #include "ipset/rules/rule_codec.h"
 #include "test/rule_bytes.h"
@@ -89,7 +89,7 @@ TEST_CASE("localhost: the same with nf_tables") {
   CHECK(rules("postrouting") ==
         Texts{"ip saddr 127.0.0.0/8 ip daddr 169.254.107.1 snat to 169.254.107.2"});
   CHECK(rules("input") == Texts{"ip daddr 169.254.107.3 iifname != \"kube-local1\" drop",
-                                "ip saddr != 169.254.107.2/32 ip daddr 169.254.107.3 drop"});
+                                "ip saddr != 169.254.107.2 ip daddr 169.254.107.3 drop"});
   CHECK(rules("forward") == Texts{"ip daddr 169.254.107.1 drop", "ip daddr 169.254.107.3 drop",
                                   "ip daddr 169.254.107.2 iifname \"kube-local*\" drop"});
   // Kube-proxy's rules go on for a while.

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <catch2/catch.hpp>
 
-#include "ipset/rules/nft_text.h"
+#include "ipset/nftables/foreign_steps.h"
 #include "ipset/rules/packet_filter.h"
 
 namespace ipvsproxier::ipset {
@@ -119,7 +119,7 @@ TEST_CASE("nf_tables: the rules of IPv6 are the same in its words") {
     for (std::size_t at = 0; (at = wanted.find(from, at)) != std::string::npos; at += to.size())
       wanted.replace(at, from.size(), to);
   };
-  replace("127.0.0.0/8", "::1/128");
+  replace("127.0.0.0/8", "::1");
   replace("10.244.0.0/16", "fd44::/64");
   for (const auto* word : {"ip saddr", "ip daddr"}) replace(word, "ip6" + std::string(word + 2));
   replace("icmp type", "icmpv6 type");

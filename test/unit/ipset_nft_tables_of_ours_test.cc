@@ -11,9 +11,9 @@
 
 #include <catch2/catch.hpp>
 
+#include "ipset/nftables/foreign_steps.h"
 #include "ipset/nftables/rule_decoding.h"
 #include "ipset/nftables/rule_expressions.h"
-#include "ipset/rules/nft_text.h"
 #include "test/support/nft_world.h"
 
 namespace ipvsproxier::ipset {

@@ -1,4 +1,4 @@
-#include "ipset/rules/nft_text.h"
+#include "ipset/nftables/foreign_steps.h"
 
 #include <array>
 #include <cstdint>
@@ -30,7 +30,8 @@ TEST_CASE("rules in the words of nft(8): a protocol without a port") {
   CHECK(in_words({.protocol = Protocol::tcp,
                   .matches = {MarkMatch{.value = 1, .mask = 1},
                               SetMatch{.set = "ip kube-ipvs s", .directions = {Direction::dst}}},
-                  .target = Verdict::return_}) == "meta mark & 0x1 == 0x1 tcp dport @s return");
+                  .target = Verdict::return_}) ==
+        "meta l4proto tcp meta mark & 0x1 == 0x1 tcp dport @s return");
   CHECK(in_words({.matches = {ConntrackStateMatch{}}, .target = Verdict::drop}) ==
         "ct state & 0x0 != 0x0 drop");
 }

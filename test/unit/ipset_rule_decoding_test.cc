@@ -2,9 +2,9 @@
 
 #include <catch2/catch.hpp>
 
+#include "ipset/nftables/foreign_steps.h"
 #include "ipset/nftables/rule_expressions.h"
 #include "ipset/rules/nft_catalog.h"
-#include "ipset/rules/nft_text.h"
 
 namespace ipvsproxier::ipset {
 namespace {

@@ -330,6 +330,19 @@ TEST_CASE("a rule that asks for a route by a link is not judged, and told in wor
   CHECK(words_in(rule) == "fib saddr . iif oif missing drop");
 }
 
+TEST_CASE("a protocol is not said only where the next field has it") {
+  const netlink::NftMeta protocol{.key = netlink::NftMeta::kL4Protocol, .target = 1, .source = {}};
+  const netlink::NftCompare is_tcp{.source = 1, .data = {6}};
+  const netlink::NftPayload address{
+      .target = 1, .header = netlink::NftHeader::network, .offset = 12, .size = 4};
+  const netlink::NftCompare is_host{.source = 1, .data = {10, 0, 0, 1}};
+  const netlink::NftPayload port{
+      .target = 1, .header = netlink::NftHeader::transport, .offset = 2, .size = 2};
+  const netlink::NftCompare is_80{.source = 1, .data = {0, 80}};
+  CHECK(words_in({protocol, is_tcp, address, is_host}) == "meta l4proto tcp ip saddr 10.0.0.1");
+  CHECK(words_in({protocol, is_tcp, port, is_80}) == "tcp dport 80");
+}
+
 TEST_CASE("a drop may have an error number") {
   const auto outcome =
       outcome_of({verdict_of(static_cast<netlink::NftVerdictCode>(1 << 16))}, kPacket);

@@ -257,9 +257,10 @@ TEST_CASE("the page of a Service tells its spec, its endpoints and what came of 
 
 TEST_CASE("the page of a Service says of weights why they are so") {
   auto cluster = balanced();
-  auto& web = cluster.services.begin()->second;
+  auto web = cluster.services.begin()->second;
   web.external_policy_local = false;
   web.annotations = {{"ipvs-proxier/scheduler", "wrr"}, {"ipvs-proxier/weights", "local:4"}};
+  cluster.put(web);
   auto whole = page_of(cluster);
   auto served = virtual_of("10.96.0.9");
   const auto add = [&](const char* address, std::uint32_t weight, std::uint32_t most = 0) {
@@ -291,11 +292,12 @@ TEST_CASE("the page of a Service says of weights why they are so") {
 
 TEST_CASE("the page of a Service says which weights are scaled down, and why") {
   auto cluster = balanced();
-  auto& web = cluster.services.begin()->second;
+  auto web = cluster.services.begin()->second;
   web.external_policy_local = false;
   web.annotations = {{"ipvs-proxier/max-connections", "5"},
                      {"ipvs-proxier/scheduler", "wrr"},
                      {"ipvs-proxier/weights", "local:65535,node=n2:1"}};
+  cluster.put(web);
   const auto page = page_text(page_of(cluster));
   INFO(page);
   CHECK(page.find("used, on this node, weight 5000 by ipvs-proxier/weights, local: 65535, scaled "

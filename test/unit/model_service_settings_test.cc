@@ -24,8 +24,7 @@ api::Service annotated(Annotations annotations) {
 }
 
 ServiceSettings read_service(const api::Service& service) {
-  api::Problems problems;
-  auto settings = settings_of(service, problems);
+  auto [settings, problems] = parse_settings(service);
   CHECK(test::lines_of(problems).empty());
   return settings;
 }
@@ -90,9 +89,9 @@ TEST_CASE("traffic figures are those of all Services, of annotated ones or of no
 TEST_CASE("every scheduler of the kernel may be asked for, and no other") {
   for (const auto name : kSchedulers)
     CHECK(read({{"ipvs-proxier/scheduler", std::string(name)}}).scheduler == name);
-  api::Problems problems;
-  CHECK(settings_of(annotated({{"ipvs-proxier/scheduler", "../../evil"}}), problems)
-            .scheduler.empty());
+  const auto [settings, problems] =
+      parse_settings(annotated({{"ipvs-proxier/scheduler", "../../evil"}}));
+  CHECK(settings.scheduler.empty());
   CHECK(test::lines_of(problems) ==
         Lines{"warning: Service default/web: metadata.annotations[ipvs-proxier/scheduler]: must be "
               "one of rr, wrr, lc, wlc, lblc, lblcr, dh, sh, mh, sed, nq, fo, ovf, twos, not "
@@ -135,8 +134,7 @@ TEST_CASE("a value that makes no sense is one problem, and the rest counts") {
   INFO(key << " = " << value);
   auto service = annotated({{"ipvs-proxier/" + key, value}, {"kube-router.io/service.local", ""}});
   service.affinity_seconds = 60;
-  api::Problems problems;
-  const auto settings = settings_of(service, problems);
+  const auto [settings, problems] = parse_settings(service);
   CHECK(problems.size() == 1);
   CHECK(problems.front().severity == api::Severity::warning);
   CHECK(problems.front().field == "metadata.annotations[ipvs-proxier/" + key + "]");
@@ -148,8 +146,8 @@ TEST_CASE("a value that makes no sense is one problem, and the rest counts") {
 TEST_CASE("a hostile value costs one short line") {
   std::string rows = "zone=a:1";
   for (int i = 0; i < 300; ++i) rows += ",local:1";
-  api::Problems problems;
-  CHECK(settings_of(annotated({{"ipvs-proxier/weights", rows}}), problems).weights.empty());
+  const auto [settings, problems] = parse_settings(annotated({{"ipvs-proxier/weights", rows}}));
+  CHECK(settings.weights.empty());
   REQUIRE(problems.size() == 1);
   CHECK(problems.front().message.size() < 300);
 }
@@ -182,9 +180,7 @@ TEST_CASE("of kube-router's annotations that are no matter of proxying a line sa
 
 TEST_CASE("what only counts together with something else is told without it") {
   const auto warns = [](const api::Service& service) {
-    api::Problems problems;
-    settings_of(service, problems);
-    return test::lines_of(problems);
+    return test::lines_of(parse_settings(service).problems);
   };
   CHECK(warns(annotated({{"ipvs-proxier/one-packet", "true"}})) ==
         Lines{"warning: Service default/web: metadata.annotations[ipvs-proxier/one-packet]: has no "
@@ -225,11 +221,7 @@ TEST_CASE("an endpoint's weight is its slice's, else that of the first row that 
 
 TEST_CASE("service settings: unknown annotations of our prefix are one problem") {
   std::vector<api::Annotation> annotations = {{"ipvs-proxier/sheduler", "rr"}};
-  const auto told = [&] {
-    api::Problems problems;
-    settings_of(annotated(annotations), problems);
-    return test::lines_of(problems);
-  };
+  const auto told = [&] { return test::lines_of(parse_settings(annotated(annotations)).problems); };
   CHECK(told() == std::vector<std::string>{
                       "warning: Service default/web: metadata.annotations[ipvs-proxier/sheduler]: "
                       "is no annotation of a Service; it is ignored"});

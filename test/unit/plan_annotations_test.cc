@@ -114,10 +114,9 @@ TEST_CASE("the examples of kube-router's guide do what they say, or are told to 
     const auto expected = line.substr(line.find_first_not_of(' ', end));
     const auto service =
         annotated({{line.substr(0, equals), line.substr(equals + 1, end - equals - 1)}});
-    api::Problems problems;
-    const auto notes = model::settings_of(service, problems).notes.size();
+    const auto [settings, problems] = model::parse_settings(service);
     CHECK(problems.empty());
-    CHECK(notes == (expected == "note" ? 1 : 0));
+    CHECK(settings.notes.size() == (expected == "note" ? 1 : 0));
     CHECK(virtual_services(service, options).front() == "virtual service 10.96.0.9:80/TCP " +
                                                             (expected == "note" ? "rr" : expected) +
                                                             " (cluster IP)");
@@ -310,7 +309,7 @@ TEST_CASE("a node has so much memory for tables of schedulers, and namespaces sh
   model::ClusterState cluster;
   for (int number = 1; number <= 8; ++number) {
     const auto service = wide("a", number);
-    cluster.services[service.name] = service;
+    cluster.put(service);
   }
   Planner planner(heeding());
   planner.set_node(test::vector_node());
@@ -325,7 +324,7 @@ TEST_CASE("a node has so much memory for tables of schedulers, and namespaces sh
   CHECK(with_mh("a") == 8);
   CHECK(planner.problems().empty());
   const auto small = wide("b", 1);
-  cluster.services[small.name] = small;
+  cluster.put(small);
   planner.update({small.name}, cluster);
   CHECK(with_mh("b") == 1);
   CHECK(with_mh("a") == 7);

@@ -424,13 +424,14 @@ TEST_CASE("flushed sets: source ranges are back before the firewall that they op
 
 TEST_CASE("what others change of what annotations ask for is put right by a reading") {
   auto cluster = test::web_with({test::e1(), test::e2()});
-  auto& web = cluster.services.at({"default", "web"});
+  auto web = cluster.services.at({"default", "web"});
   web.affinity_seconds = 60;
   web.annotations = {{"ipvs-proxier/affinity-mask", "24"},
                      {"ipvs-proxier/max-connections", "1000/800"},
                      {"ipvs-proxier/scheduler", "mh"},
                      {"ipvs-proxier/scheduler-flags", "mh-port"},
                      {"ipvs-proxier/weights", "local:4"}};
+  cluster.put(web);
   FakeDaemon daemon;
   daemon.see(cluster);
   REQUIRE(daemon.differences().empty());

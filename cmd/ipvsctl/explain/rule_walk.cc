@@ -7,8 +7,8 @@
 
 #include "ipset/judge/nft_judge.h"
 #include "ipset/judge/rule_judge.h"
+#include "ipset/nftables/foreign_steps.h"
 #include "ipset/nftables/nft_set_elements.h"
-#include "ipset/rules/nft_text.h"
 
 namespace ipvsproxier::ctl {
 

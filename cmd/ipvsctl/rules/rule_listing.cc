@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 
 #include "cmd/ipvsctl/listing/set_listing.h"
-#include "ipset/rules/nft_text.h"
+#include "ipset/nftables/foreign_steps.h"
 #include "proxier/api/visible_text.h"
 
 namespace ipvsproxier::ctl {
