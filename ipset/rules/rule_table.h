@@ -1,7 +1,8 @@
 #pragma once
 
 // RuleTable: interface to the packet filter of one network namespace, independent of its backend.
-// Sync thread only. Implementations: IptcRuleTable (rule_iptc.h), FakeRuleTable (test/fakes).
+// Sync thread only. Implementations: IptcRuleTable (rule_iptc.h), which holds the xtables lock
+// during a commit, NftRuleTable (ipset/nftables/nft_rule_table.h), FakeRuleTable (test/fakes).
 
 #include <set>
 
@@ -19,19 +20,19 @@ class RuleTable {
 
   // The part of `wanted` that the kernel has: its existing chains with the rules found in them (a
   // rule outside our vocabulary has a ForeignTarget), and those of its jumps that stand in the base
-  // chains. Chains and jumps keep the order of `wanted`. Other chains are not read, but for those
-  // of ours that are made for addresses (rule_types.h): surplus ones that have rules come last.
+  // chains. Chains and jumps keep the order of `wanted`. Other chains are not read, except those of
+  // ours that are made for addresses (rule_types.h): surplus ones that have rules come last.
   virtual Result<TableRules> list(const TableRules& wanted) = 0;
 
-  // Makes the kernel hold `desired` in one commit under the xtables lock: creates missing chains,
-  // rewrites only chains whose rules differ, inserts missing jumps at position 1, removes surplus
-  // chains of ours that are made for addresses. Other chains and rules stay. True if something was
-  // committed; without a difference nothing is written and packet counters stay.
+  // Makes the kernel hold `desired` in one commit: creates missing chains, rewrites only chains
+  // whose rules differ, inserts missing jumps at position 1, removes surplus chains of ours that
+  // are made for addresses. Other chains and rules stay. True if something was committed; without a
+  // difference nothing is written and packet counters stay.
   virtual Result<bool> apply(const TableRules& desired) = 0;
 
-  // Removes the jumps and chains that `removal` names, in one commit under the xtables lock. The
-  // rest, with its packet counters, stays. Without anything to remove nothing is written; a table
-  // that does not exist is not created.
+  // Removes the jumps and chains that `removal` names, in one commit. The rest, with its packet
+  // counters, stays. Without anything to remove nothing is written; a table that does not exist is
+  // not created.
   virtual Result<RemovedRules> remove(const RuleRemoval& removal) = 0;
 
   // Acts if a rule of the chain `move.jump.to` jumps to a chain that `surplus` names, and there is

@@ -3,7 +3,7 @@
 // The sets of each family: their names and how they are created. Pure; any thread.
 //
 // With iptables these are 17 IP sets, whose names, kinds and comments are kube-proxy's, so that
-// sets can be taken over from it and handed back, and four of our own. With nf_tables they are sets
+// sets can be taken over from it and handed back, and five of our own. With nf_tables they are sets
 // and maps of the table "kube-ipvs" of each family (rules/nft_catalog.h). rules/packet_filter.h
 // says which are in use.
 

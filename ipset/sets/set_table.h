@@ -1,7 +1,8 @@
 #pragma once
 
-// SetTable: interface to the IP sets of one network namespace. Sync thread only. Implementations:
-// LibipsetTable (set_libipset.h), FakeSetTable (test/fakes).
+// SetTable: interface to the sets of one network namespace: IP sets, or those of our table of
+// nf_tables. Sync thread only. Implementations: LibipsetTable (set_libipset.h), NftSetTable
+// (ipset/nftables/nft_set_table.h), FakeSetTable (test/fakes).
 
 #include <cerrno>
 #include <cstdint>

@@ -1,8 +1,8 @@
 #pragma once
 
 // Renders the traffic of a Service as elements of the IP sets, which the fixed rules consult, and
-// as entries with rules of their own (ipset/rules/rule_catalog.h). Sets and their meaning are
-// kube-proxy's, but for two. Pure; any thread.
+// as entries with rules of their own (ipset/rules/rule_catalog.h). The sets and their meaning are
+// kube-proxy's, except our own (kOwnSetIds of ipset/sets/set_catalog.h). Pure; any thread.
 
 #include "ipset/rules/rule_catalog.h"
 #include "proxier/plan/set_elements.h"
