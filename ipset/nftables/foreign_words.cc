@@ -252,7 +252,7 @@ class Words {
     // "ct state new": one of these bits.
     if (held.flags.value_or(0) != 0 && none && one.op == netlink::NftCompare::Op::not_equal)
       return say(fmt::format("{} {}", held.words, flag_words(held.form, *held.flags)));
-    auto value = words_for(held, one.data);
+    auto value = equals && none && is_flags(held.form) ? "0" : words_for(held, one.data);
     if (held.prefix && one.data.size() * 8 != *held.prefix)
       value += fmt::format("/{}", *held.prefix);
     auto words = fmt::format("{}{} {}{}", held.words, held.mask,

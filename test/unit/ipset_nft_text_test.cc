@@ -36,6 +36,11 @@ TEST_CASE("rules in the words of nft(8): a protocol without a port") {
         "ct state & 0x0 != 0x0 drop");
 }
 
+TEST_CASE("rules in the words of nft(8): connections that are not accelerated") {
+  CHECK(in_words({.matches = {UntranslatedMatch{}}, .target = UnacceleratedTarget{}}) ==
+        "ct status & dnat == 0 ct expectation set \"unaccelerated\"");
+}
+
 TEST_CASE("rules in the words of nft(8): changes of the mark") {
   const auto text = [](std::uint32_t value, std::uint32_t mask) {
     return in_words({.target = MarkTarget{.value = value, .mask = mask}});
