@@ -1,8 +1,8 @@
 #pragma once
 
-// Rules of nf_tables that other programs wrote, step by step: what each expression does to a packet
-// or asks of it, and the words of nft(8) for it. Pure but for the set resolver; any thread. Users:
-// rule_decoding.h for the words, `ipvsctl explain`, which judges the steps.
+// Rules of nf_tables, step by step: what each expression does to a packet or asks of it, and the
+// words of nft(8) for it. Pure except the set resolver; any thread. rule_decoding.h and the pages
+// of ipvsctl use the words; ipset/judge judges the steps of rules that other programs wrote.
 
 #include <cstdint>
 #include <map>
@@ -64,7 +64,8 @@ inline constexpr std::size_t kMostListed = 8;
 std::string words_of(std::span<const NftStep> steps, netlink::Family family,
                      const std::map<std::string, FilterSet>& sets);
 
-// The same for a rule of our table: "ip daddr @vips jump to_vip".
+// The same for a rule of our table: "ip daddr @vips jump to_vip". Empty if the rule has a part that
+// only iptables has.
 std::string to_nft_string(const Rule& rule, netlink::Family family);
 
 // An element's key in the words of nft(8), by the type of its set: "10.96.0.9 . tcp . 80".

@@ -1,4 +1,4 @@
-// The words of nft(8) for rules, ours and those of others, by the steps of foreign_steps.h.
+// Rules in the words of nft(8), whichever program wrote them, by the steps of foreign_steps.h.
 
 #include <algorithm>
 #include <array>
@@ -26,10 +26,10 @@ using netlink::NftMetaKey;
 struct Held {
   std::string words;  // "ip saddr"
   Form form = Form::hex;
-  std::size_t size = 0;                // bytes
-  std::string mask;                    // " & 0xff"
-  std::optional<unsigned> prefix;      // of an address
-  std::optional<std::uint32_t> flags;  // of a state or status
+  std::size_t size = 0;            // bytes
+  std::string mask;                // " & 0xff"
+  std::optional<unsigned> prefix;  // of an address
+  netlink::Bytes flags;            // that are asked for, of a state or status
 };
 
 unsigned ones_of(const netlink::Bytes& mask) {
@@ -214,7 +214,7 @@ class Words {
     values_.erase(one.target);
     const bool flips = std::ranges::any_of(one.flip, [](auto byte) { return byte != 0; });
     if (one.size > held.size) held.form = Form::hex;
-    if (is_flags(held.form)) held.flags = host_number(one.mask);
+    if (is_flags(held.form) && host_number(one.mask).value_or(0) != 0) held.flags = one.mask;
     const bool plain = held.form != Form::number && !is_flags(held.form);
     const auto write = [&](std::string_view sign, const netlink::Bytes& bits) {
       held.mask += fmt::format(" {} {}", sign, value_words(plain ? Form::hex : held.form, bits));
@@ -250,8 +250,8 @@ class Words {
     if (held.form == Form::protocol && equals) transport_ = protocol_of(one.data);
     const bool none = std::ranges::all_of(one.data, [](auto byte) { return byte == 0; });
     // "ct state new": one of these bits.
-    if (held.flags.value_or(0) != 0 && none && one.op == netlink::NftCompare::Op::not_equal)
-      return say(fmt::format("{} {}", held.words, flag_words(held.form, *held.flags)));
+    if (!held.flags.empty() && none && one.op == netlink::NftCompare::Op::not_equal)
+      return say(fmt::format("{} {}", held.words, value_words(held.form, held.flags)));
     auto value = equals && none && is_flags(held.form) ? "0" : words_for(held, one.data);
     if (held.prefix && one.data.size() * 8 != *held.prefix)
       value += fmt::format("/{}", *held.prefix);

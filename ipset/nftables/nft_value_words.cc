@@ -232,10 +232,6 @@ std::string verdict_words(const netlink::NftVerdict& verdict) {
   return fmt::format("verdict {}", static_cast<std::int32_t>(verdict.code));
 }
 
-std::string flag_words(Form form, std::uint32_t bits) {
-  return form == Form::state ? bit_words(bits, kStateWords) : bit_words(bits, kStatusWords);
-}
-
 // Of what is in a set of one field. An interval ends at the next bound: an end, or the beginning of
 // one that is adjacent.
 std::string elements_words(const FilterSet& set) {

@@ -31,8 +31,6 @@ enum class Form : std::uint8_t {
 
 bool is_flags(Form form);
 std::string value_words(Form form, const netlink::Bytes& bytes);
-// "new,established"; of a state or a status.
-std::string flag_words(Form form, std::uint32_t bits);
 std::string verdict_words(const netlink::NftVerdict& verdict);
 std::string_view op_words(netlink::NftCompare::Op op);
 // "{ 22, 80 }", with "..." behind the first kMostListed.

@@ -307,14 +307,11 @@ std::string_view name_in_table(std::string_view set) {
   return set.substr(set.rfind(' ') + 1);
 }
 
-bool names_port(const Rule& rule) {
-  return std::ranges::any_of(rule.matches, [](const Match& match) {
-    return std::holds_alternative<DestinationPortMatch>(match);
-  });
-}
-
 bool asks_for_port(const Rule& rule, const SetMatch& match) {
-  return rule.protocol && match.directions == std::vector{Direction::dst} && !names_port(rule);
+  const bool names_port = std::ranges::any_of(rule.matches, [](const Match& one) {
+    return std::holds_alternative<DestinationPortMatch>(one);
+  });
+  return rule.protocol && match.directions == std::vector{Direction::dst} && !names_port;
 }
 
 namespace {

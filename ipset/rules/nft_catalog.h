@@ -70,9 +70,6 @@ std::string_view chain_of(ServiceVerdict verdict);
 // "vips" of "ip kube-ipvs vips".
 std::string_view name_in_table(std::string_view set);
 
-// Whether the rule matches a destination port.
-bool names_port(const Rule& rule);
-
 // Whether a set of ports is asked, by the destination port of the rule's protocol. Other sets have
 // addresses, and so has the set of a rule that names its port.
 bool asks_for_port(const Rule& rule, const SetMatch& match);

@@ -1,7 +1,7 @@
 #pragma once
 
-// SetTable: interface to the sets of one network namespace: IP sets, or those of our table of
-// nf_tables. Sync thread only. Implementations: LibipsetTable (set_libipset.h), NftSetTable
+// SetTable: interface to the sets of one network namespace: IP sets, or the sets of our table
+// of nf_tables. Sync thread only. Implementations: LibipsetTable (set_libipset.h), NftSetTable
 // (ipset/nftables/nft_set_table.h), FakeSetTable (test/fakes).
 
 #include <cerrno>

@@ -52,6 +52,8 @@ struct ClusterState {
 
   // What the annotations of the Service ask for. They are parsed once, when it changes.
   const ParsedSettings& settings_of(const api::NamespacedName& service) const;
+  // The same of each Service that has annotations.
+  const std::map<api::NamespacedName, ParsedSettings>& settings() const { return settings_; }
 
   // Whether the object is present, in its current state or in the last readable one.
   bool knows(const api::ObjectKey& key) const;

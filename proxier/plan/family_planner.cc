@@ -140,8 +140,8 @@ std::set<api::NamespacedName> FamilyPlanner::set_absent_schedulers(
   Names names;
   if (absent == node_.absent_schedulers) return names;
   const auto before = std::exchange(node_.absent_schedulers, absent);
-  for (const auto& [name, service] : cluster.services) {
-    const auto& scheduler = cluster.settings_of(name).settings.scheduler;
+  for (const auto& [name, asked] : cluster.settings()) {
+    const auto& scheduler = asked.settings.scheduler;
     if (before.contains(scheduler) != absent.contains(scheduler)) names.insert(name);
   }
   return names;

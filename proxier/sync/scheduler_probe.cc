@@ -37,7 +37,7 @@ std::set<api::NamespacedName> SchedulerProbe::look(const std::set<api::Namespace
 void SchedulerProbe::look_for_all(const model::ClusterState& cluster, netlink::IpvsTable& ipvs,
                                   plan::Planner& planner) {
   asked_.clear();
-  for (const auto& [name, service] : cluster.services) look_for(cluster.settings_of(name), ipvs);
+  for (const auto& [name, asked] : cluster.settings()) look_for(asked, ipvs);
   planner.set_absent_schedulers(absent_, cluster);
 }
 
@@ -52,7 +52,7 @@ std::set<api::NamespacedName> SchedulerProbe::look_again(const model::ClusterSta
   }
   asked_.clear();
   if (again)
-    for (const auto& [name, service] : cluster.services) look_for(cluster.settings_of(name), ipvs);
+    for (const auto& [name, asked] : cluster.settings()) look_for(asked, ipvs);
   return planner.set_absent_schedulers(absent_, cluster);
 }
 
