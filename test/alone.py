@@ -8,14 +8,13 @@ usage: alone.py [--changed] BUILD_DIR TESTS_DIR [JOBS]
 --changed: only sources that changed lately (sources.py), those of tests by the dozen as one file, as
 most of the time goes into the system's headers; of those that no daily build contains also those that
 include what changed.
+What passed is remembered (sources.py).
 """
 
-import concurrent.futures
-import pathlib
 import sys
-import tempfile
 
-from sources import STAY, changed, companies, in_one_file, parse_arguments, sources, with_includers
+from sources import (STAY, Passed, changed, check_groups, companies, in_one_file, parse_arguments, sources,
+                     with_includers)
 
 PRODUCT = ("netlink/", "ipset/", "proxier/", "cmd/")
 TESTS = ("test/",)
@@ -23,12 +22,12 @@ NOT_BUILT_DAILY = ("test/bench/", "test/kernel/soak_")
 
 
 def check(group, folder):
-    """"" or the complaint."""
+    """[(source, complaint)]"""
     if group[0].path.startswith(PRODUCT):
-        return "".join(source.compiled(options=("-c", "-o", "/dev/null")) for source in group)
+        return [(source, source.compiled(options=("-c", "-o", "/dev/null"))) for source in group]
     if len(group) > 1 and not group[0].compiled(in_one_file(group, folder)):
-        return ""
-    return "".join(source.compiled() for source in group)
+        return [(source, "") for source in group]
+    return [(source, source.compiled()) for source in group]
 
 
 def main():
@@ -38,13 +37,11 @@ def main():
     if lately is not None:
         reached = {path for path in with_includers(lately) if path.startswith(NOT_BUILT_DAILY)}
         chosen = [source for source in chosen if source.path in lately | reached]
+    passed = Passed("alone, in company" if arguments.changed else "alone")
+    chosen = [source for source in chosen if not passed.had(source)]
     of_tests = [source for source in chosen if source.path.startswith(TESTS)] if arguments.changed else []
     groups = companies(of_tests) + [[source] for source in chosen if source not in of_tests]
-    with (concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool,
-          tempfile.TemporaryDirectory() as folder):
-        complaints = list(pool.map(lambda group: check(group, pathlib.Path(folder)), groups))
-    print("".join(complaints))
-    failures = sum(bool(complaint) for complaint in complaints)
+    failures = check_groups(groups, check, passed, arguments.jobs)
     print(f"{len(chosen)} sources compiled, {len(chosen) - len(of_tests)} of them alone, "
           f"{failures} findings")
     return 1 if failures else 0

@@ -2,6 +2,7 @@
 and alone.py import it."""
 
 import argparse
+import concurrent.futures
 import hashlib
 import itertools
 import json
@@ -10,6 +11,8 @@ import pathlib
 import re
 import shlex
 import subprocess
+import tempfile
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 UNITY_FILE = re.compile(r"-unity\d+\.cpp$")
@@ -37,10 +40,6 @@ class Source:
                 skip = True
             else:
                 self.flags.append(word)
-
-    def key(self, headers):
-        return hashlib.sha256(
-            (headers + " ".join(self.flags)).encode() + pathlib.Path(self.file).read_bytes()).hexdigest()
 
     def company(self):
         """Those of one folder that are compiled alike."""
@@ -88,6 +87,81 @@ def in_one_file(group, folder):
     file = folder / (hashlib.sha256(group[0].path.encode()).hexdigest()[:16] + ".cc")
     file.write_text("".join(f'#include "{source.file}"\n' for source in group))
     return file
+
+
+class Passed:
+    """Remembers what a check found nothing in, beside the compiler cache, for a month: by a hash of the check,
+    the source's compile command, the source, and all files of the project that it includes. Another clone with
+    the same files has the same hash."""
+
+    FOLDER = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "ipvs-proxier/passed"
+    MONTH = 30 * 24 * 60 * 60  # seconds
+
+    def __init__(self, check):
+        self.check = check
+        self.texts = {}
+        self.compilers = {}
+        self.FOLDER.mkdir(parents=True, exist_ok=True)
+        for file in self.FOLDER.iterdir():
+            if time.time() - file.stat().st_mtime > self.MONTH:
+                file.unlink(missing_ok=True)
+
+    def had(self, source):
+        file = self._file(source)
+        if file.exists():
+            file.touch()
+            return True
+        return False
+
+    def add(self, source):
+        self._file(source).touch()
+
+    def _file(self, source):
+        digest = hashlib.sha256("\0".join((self.check, self._version(source.compiler), *source.flags)).encode()
+                                .replace(str(ROOT).encode(), b"."))
+        for path in sorted(self._reached(source.path)):
+            digest.update(path.encode() + b"\0" + self._text(path))
+        return self.FOLDER / digest.hexdigest()
+
+    def _version(self, compiler):
+        if compiler not in self.compilers:
+            self.compilers[compiler] = subprocess.run([compiler, "--version"], capture_output=True, text=True,
+                                                      check=True).stdout
+        return self.compilers[compiler]
+
+    def _text(self, path):
+        """Empty for what is not there, as a header that a build makes."""
+        if path not in self.texts:
+            file = ROOT / path
+            self.texts[path] = file.read_bytes() if file.is_file() else b""
+        return self.texts[path]
+
+    def _reached(self, path):
+        """The source and what it includes of the project, however far: names are relative to the root."""
+        found = {path}
+        work = [path]
+        while work:
+            for name in OWN_INCLUDE.findall(self._text(work.pop()).decode()):
+                name = os.path.normpath(name)
+                if name not in found:
+                    found.add(name)
+                    work.append(name)
+        return found
+
+
+def check_groups(groups, check, passed, jobs):
+    """Calls check(group, temporary folder), which returns [(source, complaint)], for so many groups at a time.
+    Prints the complaints, remembers what has none, and returns the number of complaints."""
+    failures = 0
+    with (concurrent.futures.ThreadPoolExecutor(jobs) as pool, tempfile.TemporaryDirectory() as folder):
+        for answers in pool.map(lambda group: check(group, pathlib.Path(folder)), groups):
+            for source, complaint in answers:
+                if complaint:
+                    failures += 1
+                    print(complaint)
+                else:
+                    passed.add(source)
+    return failures
 
 
 def parse_arguments(*folders):

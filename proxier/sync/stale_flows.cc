@@ -1,7 +1,9 @@
 #include "proxier/sync/stale_flows.h"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
@@ -89,13 +91,20 @@ std::map<VirtualServiceKey, Changes> changes_in(const plan::Transaction& transac
   return all;
 }
 
-// FNV-1a. Whoever makes two states alike keeps stale flows of his own Service.
-std::uint64_t mixed(std::uint64_t hash, const netlink::RealServerKey& key) {
-  const auto mix = [&](unsigned byte) { hash = (hash ^ byte) * 1099511628211U; };
-  for (const auto byte : key.address.bytes()) mix(byte);
-  mix(key.port & 0xffU);
-  mix(static_cast<unsigned>(key.port) >> 8U);
-  return hash;
+void append(std::string& bytes, const netlink::RealServerKey& key) {
+  for (const auto byte : key.address.bytes()) bytes += static_cast<char>(byte);
+  bytes += static_cast<char>(key.port & 0xffU);
+  bytes += static_cast<char>(key.port >> 8U);
+}
+
+// Whoever makes two states alike keeps stale flows of his own Service.
+std::uint64_t fingerprint_of(const plan::RealServers& present,
+                             const netlink::SortedVector<netlink::RealServerKey>& wanted) {
+  std::string bytes;
+  for (const auto& one : present) append(bytes, one.key);
+  append(bytes, {});  // no real server
+  for (const auto& one : wanted) append(bytes, one);
+  return std::hash<std::string>{}(bytes);
 }
 
 }  // namespace
@@ -119,10 +128,7 @@ std::optional<StaleFlows::Servers> StaleFlows::servers_of(const plan::DesiredSta
   const auto& present = servers.present ? *servers.present : none;
   const auto& wanted = servers.planned ? *servers.planned : no_keys;
   servers.sure = std::ranges::equal(present, wanted, {}, &netlink::RealServer::key);
-  servers.fingerprint = 14695981039346656037U;
-  for (const auto& one : present) servers.fingerprint = mixed(servers.fingerprint, one.key);
-  servers.fingerprint = mixed(servers.fingerprint, {});  // no real server
-  for (const auto& one : wanted) servers.fingerprint = mixed(servers.fingerprint, one);
+  servers.fingerprint = fingerprint_of(present, wanted);
   return servers;
 }
 

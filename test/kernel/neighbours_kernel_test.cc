@@ -334,7 +334,7 @@ class Neighbourhood {
 TEST_CASE("kernel: neighbours: keepalived keeps its virtual servers, connections and counts",
           "[neighbours]") {
   const auto begin = std::chrono::steady_clock::now();
-  const std::chrono::seconds time(environment_number("IPVS_PROXIER_SOAK_SECONDS", 120));
+  const std::chrono::seconds time(environment_number("IPVS_PROXIER_SOAK_SECONDS", 45));
   Neighbourhood node(static_cast<std::uint32_t>(environment_number("IPVS_PROXIER_SOAK_SEED", 1)));
   node.begin();
   for (int steps = 1; std::chrono::steady_clock::now() - begin < time; ++steps) {

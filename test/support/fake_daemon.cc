@@ -65,6 +65,7 @@ FakeDaemon::FakeDaemon(FakeDaemonSettings settings)
   settings_.host = std::move(settings.host);
   settings_.service_metrics = settings.service_metrics;
   settings_.most_waiting_removals = settings.most_waiting_removals;
+  settings_.sync_period = settings.sync_period;
   settings_.input_waits = [this] { return input_waits; };
   settings_.publish_figures = [this](serve::FiguresPart part) {
     figures_.push_back(std::move(part));

@@ -77,6 +77,7 @@ struct FakeDaemonSettings {
   std::optional<sync::HostSetup> host;
   model::ServiceMetrics service_metrics = model::ServiceMetrics::off;
   std::size_t most_waiting_removals = sync::Trash::kMostWaiting;
+  std::chrono::milliseconds sync_period = sync::ReconcilerSettings{}.sync_period;
 };
 
 class FakeDaemon {

@@ -31,6 +31,14 @@ struct WideService {
   std::uint32_t endpoints = 0;
 };
 
+// These tests last for hours: most of their time would be that of reading tens of thousands of real
+// servers back.
+test::FakeDaemonSettings seldom_read_back() {
+  test::FakeDaemonSettings settings;
+  settings.sync_period = 20min;
+  return settings;
+}
+
 void put_service(model::ClusterState& cluster, const WideService& wide) {
   auto service = test::web_service();
   service.name = wide.name;
@@ -63,7 +71,7 @@ std::size_t weighted_of_wide(FakeDaemon& daemon, const WideService& wide) {
 }
 
 TEST_CASE("trash: a port that ends with many real servers waits with weight 0, others go") {
-  FakeDaemon daemon;
+  FakeDaemon daemon(seldom_read_back());
   model::ClusterState cluster;
   WideService wide{.endpoints = 3 * Trash::kMost};
   const WideService small{.name = {"tenant", "small"}, .address = "10.97.0.2", .endpoints = 10};
@@ -103,7 +111,7 @@ TEST_CASE("trash: a port that ends with many real servers waits with weight 0, o
 }
 
 TEST_CASE("trash: endpoints of TCP that are replaced drain no faster than the limit") {
-  FakeDaemon daemon;
+  FakeDaemon daemon(seldom_read_back());
   model::ClusterState cluster;
   WideService wide{.endpoints = Trash::kMost};
   put_service(cluster, wide);
@@ -121,7 +129,7 @@ TEST_CASE("trash: endpoints of TCP that are replaced drain no faster than the li
 }
 
 TEST_CASE("trash: real servers of UDP go at once up to a larger share, and before those of TCP") {
-  FakeDaemon daemon;
+  FakeDaemon daemon(seldom_read_back());
   model::ClusterState cluster;
   WideService tcp{.endpoints = Trash::kMost};
   WideService udp{.name = {"tenant", "wide-udp"},
@@ -153,7 +161,7 @@ TEST_CASE("trash: real servers of UDP go at once up to a larger share, and befor
 }
 
 TEST_CASE("trash: many Services of one namespace that remove few leave room for others") {
-  FakeDaemon daemon;
+  FakeDaemon daemon(seldom_read_back());
   model::ClusterState cluster;
   std::vector<WideService> few;
   for (int i = 0; i < 300; ++i)
@@ -187,7 +195,7 @@ TEST_CASE("trash: many Services of one namespace that remove few leave room for 
 
 // Its first turns add real servers, and end before they remove any.
 TEST_CASE("trash: what a turn did not come to is not counted") {
-  FakeDaemon daemon;
+  FakeDaemon daemon(seldom_read_back());
   model::ClusterState cluster;
   WideService wide{.protocol = Protocol::udp, .endpoints = 3 * Trash::kMost};
   put_service(cluster, wide);
@@ -205,7 +213,7 @@ TEST_CASE("trash: what a turn did not come to is not counted") {
 }
 
 TEST_CASE("trash: another process knows what waits, and removes it") {
-  FakeDaemon daemon;
+  FakeDaemon daemon(seldom_read_back());
   model::ClusterState cluster;
   WideService wide{.endpoints = 2 * Trash::kMost};
   put_service(cluster, wide);
@@ -230,7 +238,7 @@ TEST_CASE("trash: another process knows what waits, and removes it") {
 }
 
 TEST_CASE("trash: what waits is planned again, and stays") {
-  FakeDaemon daemon;
+  FakeDaemon daemon(seldom_read_back());
   model::ClusterState cluster;
   WideService wide{.endpoints = 2 * Trash::kMost};
   put_service(cluster, wide);
@@ -248,7 +256,7 @@ TEST_CASE("trash: what waits is planned again, and stays") {
 }
 
 TEST_CASE("trash: a namespace gets no further real servers while too many wait") {
-  test::FakeDaemonSettings settings;
+  auto settings = seldom_read_back();
   settings.most_waiting_removals = 10'000;
   FakeDaemon daemon(settings);
   auto cluster = test::web_with({test::e1()});
