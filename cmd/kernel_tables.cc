@@ -188,25 +188,20 @@ void open_iptables(KernelTables& tables, spdlog::logger& logger) {
 
 }  // namespace
 
-std::set<std::string> needed_modules(PacketFilter filter, bool in_cluster_clients, bool localhost) {
+std::set<std::string> needed_modules(PacketFilter filter, bool localhost) {
   std::set<std::string> modules{"ip_vs", "nf_conntrack_netlink", "dummy"};
-  if (localhost) modules.emplace("veth");
   // The kernel loads what nf_tables needs.
-  if (filter == PacketFilter::nftables) return modules;
+  if (filter == PacketFilter::nftables) {
+    if (localhost) modules.emplace("veth");
+    return modules;
+  }
   for (const auto id : ipset::kSetIds)
     modules.emplace(ipset::module_of(ipset::set_spec(id, netlink::Family::ipv4).kind));
   ipset::RuleParameters parameters;
-  parameters.non_empty.insert(ipset::kSetIds.begin(), ipset::kSetIds.end());
-  parameters.localhost = localhost;
+  parameters.non_empty.insert(ipset::kIpSetIds.begin(), ipset::kIpSetIds.end());
   for (const auto family : netlink::kFamilies)
     for (const auto& rules : ipset::rules_for(family, parameters))
       modules.merge(ipset::modules_of(rules));
-  if (!in_cluster_clients) return modules;
-  for (const auto family : netlink::kFamilies)
-    for (const auto protocol :
-         {netlink::Protocol::tcp, netlink::Protocol::udp, netlink::Protocol::sctp})
-      for (const auto& extension : ipset::translation_extensions(protocol, family))
-        modules.insert(ipset::module_of(family, extension));
   return modules;
 }
 
@@ -231,8 +226,7 @@ std::optional<KernelTables> open_kernel_tables(const Options& options, spdlog::l
   tables.packet_filter_reason = choice->reason;
   const auto filter = choice->filter;
   const auto planned = planner_options(options, {});
-  const auto modules =
-      needed_modules(filter, planned.differences.in_cluster_clients, planned.node_port_localhost);
+  const auto modules = needed_modules(filter, planned.node_port_localhost);
   netlink::load_modules(std::vector<std::string_view>(modules.begin(), modules.end()));
   open_other_filter(filter, {}, tables, logger);
   if (filter == PacketFilter::nftables)

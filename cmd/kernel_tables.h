@@ -61,8 +61,7 @@ struct KernelTables {
 };
 
 // Modules that every first sync needs, or makes the kernel load: later the privilege is gone.
-std::set<std::string> needed_modules(ipset::PacketFilter filter, bool in_cluster_clients,
-                                     bool localhost = false);
+std::set<std::string> needed_modules(ipset::PacketFilter filter, bool localhost = false);
 
 // Chooses the packet filter, loads the modules that the kernel does not load by itself, and opens
 // all tables; logs the choice, failures and later successes. `logger` must outlive the tables.

@@ -200,6 +200,8 @@ netlink::Result<ipset::PacketFilterChoice> settle_packet_filter(
   auto choice = ipset::choose_packet_filter(wish, compat, facts);
   if (choice) {
     logger.info("packet filter: {} ({})", to_string(choice->filter), choice->reason);
+    if (choice->filter == ipset::PacketFilter::iptables && !compat)
+      logger.info("{}", ipset::kIptablesLacks);
     return choice;
   }
   const auto why = netlink::to_string(choice.error());

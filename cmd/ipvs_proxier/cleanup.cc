@@ -233,6 +233,8 @@ void remove_sets(ipset::SetTable& sets, const std::set<std::string>& marking,
               .where = "another run knows by it what virtual services are ours"}});
       else
         remove_set(sets, name, report);
+  for (const auto family : netlink::kFamilies)
+    for (const auto& name : ipset::sets_of_earlier_builds(family)) remove_set(sets, name, report);
   remove_set(sets, ipset::kCopyName, report);
 }
 

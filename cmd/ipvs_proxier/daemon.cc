@@ -8,7 +8,10 @@
 #include <chrono>
 #include <functional>
 #include <optional>
+#include <string>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "cmd/api_client.h"
 #include "cmd/ipvs_proxier/cluster_feed.h"
@@ -22,6 +25,7 @@
 #include "cmd/kernel_tables.h"
 #include "cmd/log.h"
 #include "cmd/settings.h"
+#include "ipset/rules/packet_filter_choice.h"
 #include "proxier/access/access_choice.h"
 #include "proxier/loop/mailbox.h"
 #include "proxier/loop/main_loop.h"
@@ -47,6 +51,13 @@ void deliver_events(loop::MainLoop& loop, watch::EventRecorder& events) {
   events.on_idle([&loop] { loop.quit(); });
   loop.at("last Events", loop.now() + kLongest, [&loop] { loop.quit(); });
   loop.run();
+}
+
+// For ipvsctl.
+std::string why_this_filter(const KernelTables& tables, bool compat) {
+  if (tables.packet_filter != ipset::PacketFilter::iptables || compat)
+    return tables.packet_filter_reason;
+  return fmt::format("{}; {}", tables.packet_filter_reason, ipset::kIptablesLacks);
 }
 
 // Has the sync thread read traffic figures.
@@ -114,8 +125,8 @@ int run_daemon(const Options& options, spdlog::logger& logger) {
   objects->start();
   sync::Publisher publisher(servers.status(), servers.metrics(), families);
   const ServiceManager manager(loop, servers.status());
-  const Control control(options, {tables.packet_filter, tables.packet_filter_reason}, mail,
-                        servers.status(), logger);
+  const Control control(options, {tables.packet_filter, why_this_filter(tables, options.compat)},
+                        mail, servers.status(), logger);
   const sync::SyncThread thread(reconciler, mail, options.config.ipvs.min_sync_period, publisher);
   loop.run();
   return status;

@@ -11,49 +11,8 @@ namespace {
 using netlink::Family;
 using netlink::IpPrefix;
 
-SetMatch in_set(SetId id, Family family, std::vector<Direction> directions, bool negated = false) {
-  return {.set = set_name(id, family), .directions = std::move(directions), .negated = negated};
-}
-
-Match from_node(bool negated) {
-  return LocalAddressMatch{.direction = Direction::src, .negated = negated};
-}
-
-// What is left for the rules of the Service's own address: clients outside the cluster, pods of
-// other nodes at node ports, and clients outside the source ranges, whom the filter table drops.
-// The second lookup of the address and port as a source tells whether the ranges hold this node.
-void return_others(Family family, const RuleParameters& parameters, std::vector<Rule>& rules) {
-  using enum Direction;
-  const bool detects = has_detector(family, parameters.detector);
-  Rule outside{.matches = {from_node(true)}, .target = Verdict::return_};
-  match_pods(outside, family, parameters.detector, true);
-  rules.push_back(std::move(outside));
-  if (has_far_pods(family, parameters))
-    rules.push_back(
-        {.source = other_than_own_pods(parameters),
-         .matches = {from_node(true), in_set(SetId::ipvs_ips, family, {Direction::dst}, true)},
-         .target = Verdict::return_});
-  if (!parameters.non_empty.contains(SetId::load_balancer_fw)) return;
-  const auto restricted = in_set(SetId::load_balancer_fw, family, {dst, dst});
-  rules.push_back(
-      {.matches = {restricted, from_node(false),
-                   in_set(SetId::load_balancer_source_ip, family, {dst, dst, dst}, true)},
-       .target = Verdict::return_});
-  if (!detects) return;
-  rules.push_back(
-      {.matches = {restricted, from_node(true),
-                   in_set(SetId::load_balancer_source_cidr, family, {dst, dst, src}, true)},
-       .target = Verdict::return_});
-}
-
-// All except pods: the answers must come back through this node.
-void mark_others(Family family, const RuleParameters& parameters, std::vector<Rule>& rules) {
-  const JumpTarget mark{.chain = std::string(kMarkChain)};
-  if (parameters.masquerade_all || !has_detector(family, parameters.detector)) {
-    rules.push_back({.target = mark});
-    return;
-  }
-  rules.push_back({.matches = {from_node(false)}, .target = mark});
+SetMatch in_set(SetId id, Family family, Direction direction) {
+  return {.set = set_name(id, family), .directions = {direction}};
 }
 
 }  // namespace
@@ -87,7 +46,7 @@ std::vector<Rule> invalid_rules(Family family, const RuleParameters& parameters,
   }
   if (parameters.non_empty.contains(other_endpoints)) {
     rules.push_back(invalid);
-    rules.back().matches.emplace_back(in_set(other_endpoints, family, {Direction::src}));
+    rules.back().matches.emplace_back(in_set(other_endpoints, family, Direction::src));
   }
   return rules;
 }
@@ -98,7 +57,7 @@ std::optional<Rule> healthz_rule(Family family, const RuleParameters& parameters
   const auto port = parameters.healthz_port;
   return Rule{.protocol = Protocol::tcp,
               .matches = {DestinationPortMatch{Protocol::tcp, port, port},
-                          in_set(healthz, family, {Direction::dst})},
+                          in_set(healthz, family, Direction::dst)},
               .target = Verdict::return_};
 }
 
@@ -131,18 +90,6 @@ std::vector<Rule> out_filter_rules(Family family, const RuleParameters& paramete
     rules.insert(rules.begin(), Rule{.matches = {others}, .target = Verdict::return_});
   }
   return rules;
-}
-
-std::vector<Chain> in_cluster_chains(Family family, const RuleParameters& parameters) {
-  if (!parameters.non_empty.contains(SetId::in_cluster)) return {};
-  auto chains = search_chains(kInClusterChain, family, parameters.in_cluster);
-  std::vector<Rule> rules;
-  return_others(family, parameters, rules);
-  mark_others(family, parameters, rules);
-  auto& first = chains.front().rules;
-  std::move(first.begin(), first.end(), std::back_inserter(rules));
-  first = std::move(rules);
-  return chains;
 }
 
 InInterfaceMatch not_through(std::string name, bool is_prefix) {

@@ -1,12 +1,8 @@
 #pragma once
 
-// The rules of legacy iptables of which there is one for an address and port, for rule_catalog.cc:
-//
-// KUBE-IPVS-OUT-FILTER  drops packets of this node to load balancers whose source ranges exclude it
-// KUBE-IN-CLUSTER       sends packets of this node and its pods for an address of policy Local to
-//                       the cluster IP, by a search among all such addresses (address_search.h)
-//
-// Pure; any thread.
+// Rules that depend on the parameters, for rule_catalog.cc and nft_catalog.cc, and the rules of the
+// chain KUBE-IPVS-OUT-FILTER of legacy iptables, which drop packets of this node to load balancers
+// whose source ranges exclude it. Pure; any thread.
 
 #include <optional>
 #include <vector>
@@ -34,8 +30,5 @@ bool has_far_pods(netlink::Family family, const RuleParameters& parameters);
 std::optional<SourceMatch> other_than_own_pods(const RuleParameters& parameters);
 
 std::vector<Rule> out_filter_rules(netlink::Family family, const RuleParameters& parameters);
-
-// KUBE-IN-CLUSTER first; none while the set has no elements.
-std::vector<Chain> in_cluster_chains(netlink::Family family, const RuleParameters& parameters);
 
 }  // namespace ipvsproxier::ipset

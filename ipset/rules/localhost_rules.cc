@@ -1,21 +1,12 @@
 #include "ipset/rules/localhost_rules.h"
 
 #include <algorithm>
-#include <string>
-#include <utility>
-
-#include "ipset/sets/set_catalog.h"
-
 namespace ipvsproxier::ipset {
 
 namespace {
 
 using netlink::IpAddress;
 using netlink::IpPrefix;
-
-IpPrefix host_of(const IpAddress& address) {
-  return IpPrefix::of(address, netlink::address_bits(address.family()));
-}
 
 LocalhostLoop loop_of(const char* localhost, const char* sources, const char* near, const char* far,
                       const char* server, const char* all) {
@@ -44,44 +35,6 @@ bool is_about_loop(const TableRules& table) {
       return rule.destination && all.contains(rule.destination->address);
     });
   });
-}
-
-std::vector<Rule> localhost_rules(std::string_view chain, Family family,
-                                  const RuleParameters& parameters) {
-  if (!parameters.localhost) return {};
-  const auto& loop = localhost_loop(family);
-  if (chain == "KUBE-SERVICES") {
-    std::vector<Rule> rules{
-        {.destination = loop.all, .target = JumpTarget{.chain = std::string(kMarkChain)}},
-        {.destination = host_of(loop.near), .target = DestinationTarget{.address = loop.server}}};
-    if (parameters.non_empty.contains(SetId::localhost))
-      rules.insert(rules.begin(),
-                   {.source = SourceMatch{.prefix = loop.sources},
-                    .destination = host_of(loop.localhost),
-                    .matches = {SetMatch{.set = set_name(SetId::localhost, family),
-                                         .directions = {Direction::dst, Direction::dst}}},
-                    .target = DestinationTarget{.address = loop.near}});
-    return rules;
-  }
-  if (chain == "KUBE-POSTROUTING")
-    return {{.source = SourceMatch{.prefix = loop.sources},
-             .destination = host_of(loop.near),
-             .target = SourceTarget{.address = loop.far}}};
-  // No packet that is on its way has such a destination here: nobody translated it, or the address
-  // is not there.
-  if (chain == "KUBE-FORWARD")
-    return {{.destination = host_of(loop.near), .target = Verdict::drop},
-            {.destination = host_of(loop.server), .target = Verdict::drop},
-            {.destination = host_of(loop.far),
-             .in_interface = InInterfaceMatch{.name = std::string(kLoopLinks), .is_prefix = true},
-             .target = Verdict::drop}};
-  if (chain == "KUBE-IPVS-FILTER")
-    return {{.source = SourceMatch{.prefix = host_of(loop.far)},
-             .destination = host_of(loop.server),
-             .in_interface = InInterfaceMatch{.name = std::string(kSecondLoopLink)},
-             .target = Verdict::return_},
-            {.destination = host_of(loop.server), .target = Verdict::drop}};
-  return {};
 }
 
 }  // namespace ipvsproxier::ipset

@@ -40,10 +40,6 @@ struct LocalhostLoop {
 
 const LocalhostLoop& localhost_loop(Family family);
 
-// The rules of iptables that come first in the chain: a fixed number.
-std::vector<Rule> localhost_rules(std::string_view chain, Family family,
-                                  const RuleParameters& parameters);
-
 // Whether the table has rules about addresses of the loop.
 bool is_about_loop(const TableRules& table);
 

@@ -194,9 +194,17 @@ class Catalog {
     return IpPrefix::of(address, netlink::address_bits(family_));
   }
 
-  // As KUBE-FORWARD of iptables.
   std::vector<Rule> forward() const {
-    auto rules = localhost_rules("KUBE-FORWARD", family_, parameters_);
+    std::vector<Rule> rules;
+    // No packet that is on its way has such a destination here: nobody translated it, or the
+    // address is not there.
+    if (parameters_.localhost)
+      rules = {
+          {.destination = host(loop().near), .target = Verdict::drop},
+          {.destination = host(loop().server), .target = Verdict::drop},
+          {.destination = host(loop().far),
+           .in_interface = InInterfaceMatch{.name = std::string(kLoopLinks), .is_prefix = true},
+           .target = Verdict::drop}};
     add_invalid(rules);
     return rules;
   }

@@ -6,6 +6,7 @@
 #include <compare>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "ipset/rules/packet_filter.h"
 #include "netlink/result.h"
@@ -32,6 +33,13 @@ struct PacketFilterChoice {
 
   friend bool operator==(const PacketFilterChoice&, const PacketFilterChoice&) = default;
 };
+
+// What a node with legacy iptables lacks without --kube-proxy-compat.
+inline constexpr std::string_view kIptablesLacks =
+    "legacy iptables does what kube-proxy's IPVS mode does: this node and its pods reach Services "
+    "of "
+    "externalTrafficPolicy Local as clients outside do, and node ports are not on localhost; "
+    "--packet-filter=nftables has both";
 
 // `unsupported`: the kernel has neither, or not the one that is asked for; the error says what to
 // do. `compat`: --kube-proxy-compat, whose rules are those of iptables.

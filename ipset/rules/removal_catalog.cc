@@ -1,9 +1,11 @@
 #include "ipset/rules/removal_catalog.h"
 
+#include <algorithm>
 #include <array>
 #include <span>
 #include <string_view>
 
+#include "ipset/rules/localhost_rules.h"
 #include "ipset/rules/rule_catalog.h"
 
 namespace ipvsproxier::ipset {
@@ -57,7 +59,7 @@ void add_ours(const TableRules& ours, RuleRemoval& removal) {
   for (const auto& jump : ours.jumps)
     removal.jumps.push_back(
         {.to = std::get<JumpTarget>(jump.rule.target).chain, .comment = jump.rule.comment});
-  if (ours.table == Table::nat) removal.for_addresses = true;
+  if (ours.table == Table::nat) removal.of_earlier_builds = true;
 }
 
 }  // namespace
@@ -112,6 +114,25 @@ std::vector<std::string> kube_router_sets(Family family) {
                            "kube-router-ipvs-services", "kube-router-service-ips"})
     names.push_back(std::string(family == Family::ipv4 ? "" : "inet6:") + name);
   return names;
+}
+
+std::vector<std::string> sets_of_earlier_builds(Family family) {
+  std::vector<std::string> names;
+  for (const auto* name : {"IN-CLUSTER", "IN-CLUSTER-ONLY", "LOCALHOST"})
+    names.push_back(std::string(family == Family::ipv4 ? "KUBE-" : "KUBE-6-") + name);
+  return names;
+}
+
+bool is_of_earlier_build(const Rule& rule, Family family) {
+  const auto& loop = localhost_loop(family).all;
+  if (rule.destination && loop.contains(rule.destination->address)) return true;
+  if (const auto* jump = std::get_if<JumpTarget>(&rule.target);
+      jump != nullptr && is_of_earlier_build(jump->chain))
+    return true;
+  const auto sets = sets_of_earlier_builds(family);
+  return std::ranges::any_of(looked_up_by(rule), [&](const std::string& set) {
+    return std::ranges::find(sets, set) != sets.end();
+  });
 }
 
 ChainMove services_move() {

@@ -36,6 +36,12 @@ std::vector<RuleRemoval> kube_router_removals(netlink::Family family);
 // Its IP sets, as earlier versions named them, too.
 std::vector<std::string> kube_router_sets(netlink::Family family);
 
+// Earlier builds of this program had rules of legacy iptables for clients within the cluster and
+// for node ports on localhost, in chains of ours and in chains of their own
+// (is_of_earlier_build()), and sets for them.
+bool is_of_earlier_build(const Rule& rule, netlink::Family family);
+std::vector<std::string> sets_of_earlier_builds(netlink::Family family);
+
 // Moves iptables mode's nat KUBE-SERVICES aside: it goes on translating destinations while our
 // chain of that name is filled after it. iptables_mode_removals() removes the moved chain.
 ChainMove services_move();

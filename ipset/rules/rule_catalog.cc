@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "ipset/rules/entry_rules.h"
-#include "ipset/rules/localhost_rules.h"
 
 namespace ipvsproxier::ipset {
 
@@ -173,13 +172,8 @@ constexpr Row local_load_balancer(Paths paths, RowAction action) {
   return with_paths(with_set(kLoadBalancer, SetId::load_balancer_local, action), paths);
 }
 
-constexpr std::array<Row, 32> kNatRows = {{
+constexpr std::array<Row, 31> kNatRows = {{
     {.chain = kServices, .extra = Extra::from_loopback, .action = RowAction::return_},
-    {.chain = kServices,
-     .when = When::set_non_empty,
-     .set = SetId::in_cluster,
-     .action = RowAction::jump,
-     .to = kInClusterChain},
     to_load_balancer(Paths::as_kube_proxy),
     cluster_ip_masquerade(When::masquerade_all, Extra::none, Lookup::dst_dst),
     cluster_ip_masquerade(When::detector, Extra::not_from_pod, Lookup::dst_dst),
@@ -262,7 +256,7 @@ constexpr Row kOpenHealthPort = {
     .chain = kNodePort, .comment = Comment::of_set, .action = RowAction::accept};
 constexpr Row kServedHealthPort = {.chain = kIpvsFilter, .action = RowAction::return_};
 
-constexpr std::array<Row, 21> kFilterRows = {{
+constexpr std::array<Row, 20> kFilterRows = {{
     forwarded_known(Paths::shorter),
     {.chain = kForward,
      .comment = Comment::text,
@@ -288,12 +282,6 @@ constexpr std::array<Row, 21> kFilterRows = {{
      .extra = Extra::known_connection,
      .action = RowAction::return_},
     served(SetId::cluster_ip, Lookup::dst_dst, Paths::shorter),
-    // Clients try again, and may come while the balancer finds a node with an endpoint.
-    {.chain = kIpvsFilter,
-     .when = When::set_non_empty,
-     .set = SetId::in_cluster_only,
-     .extra = Extra::new_connection,
-     .action = RowAction::drop},
     served(SetId::load_balancer, Lookup::dst_dst),
     // Node ports, and all that is the node's own.
     {.chain = kIpvsFilter,
@@ -458,13 +446,8 @@ TableRules table_rules(Family family, Table table, std::span<const std::string_v
     if (name == kIpvsFilter)  // before the last rule, which rejects
       if (auto healthz = healthz_rule(family, parameters, SetId::healthz))
         chain.rules.insert(std::prev(chain.rules.end()), *std::move(healthz));
-    auto first = localhost_rules(name, family, parameters);
-    chain.rules.insert(chain.rules.begin(), std::make_move_iterator(first.begin()),
-                       std::make_move_iterator(first.end()));
     result.chains.push_back(std::move(chain));
   }
-  if (table == Table::nat)
-    std::ranges::move(in_cluster_chains(family, parameters), std::back_inserter(result.chains));
   for (const auto& jump : jumps)
     result.jumps.push_back(
         BaseJump{.from = std::string(jump.from),

@@ -4,9 +4,8 @@
 // change them. Pure functions; any thread. Chain names and comments are kube-proxy's, and so is the
 // order without RuleParameters::short_paths.
 //
-// nat:    PREROUTING, OUTPUT -> KUBE-SERVICES -> KUBE-IN-CLUSTER (ours, entry_rules.h),
-//         KUBE-LOAD-BALANCER, KUBE-NODE-PORT, all of which may reach KUBE-MARK-MASQ;  POSTROUTING
-//         -> KUBE-POSTROUTING
+// nat:    PREROUTING, OUTPUT -> KUBE-SERVICES -> KUBE-LOAD-BALANCER, KUBE-NODE-PORT, both of which
+//         may reach KUBE-MARK-MASQ;  POSTROUTING -> KUBE-POSTROUTING
 // filter: INPUT -> KUBE-IPVS-FILTER, KUBE-PROXY-FIREWALL, KUBE-NODE-PORT;
 //         FORWARD -> KUBE-PROXY-FIREWALL -> KUBE-SOURCE-RANGES-FIREWALL, KUBE-FORWARD;
 //         OUTPUT -> KUBE-IPVS-OUT-FILTER
@@ -19,7 +18,6 @@
 #include <variant>
 #include <vector>
 
-#include "ipset/rules/address_search.h"
 #include "ipset/rules/rule_types.h"
 #include "ipset/sets/set_catalog.h"
 #include "netlink/ip_address.h"
@@ -81,7 +79,7 @@ struct RuleParameters {
   // The TCP port of this program's health server, which is open at the addresses of the set
   // healthz.
   std::uint16_t healthz_port = 0;
-  // Node ports are on localhost (localhost_rules.h).
+  // Only nf_tables: node ports are on localhost (localhost_rules.h).
   bool localhost = false;
   // Only nf_tables: no other program's chain changes the destination of a packet to a virtual
   // service. False while kube-proxy's rules translate destinations and IPVS does not serve yet.
@@ -90,9 +88,8 @@ struct RuleParameters {
   bool unaccelerated = false;
   // Sets that have elements.
   std::set<SetId> non_empty;
-  // Entries of the other family are ignored.
+  // Only iptables. Entries of the other family are ignored.
   std::set<OutFilterEntry> out_filter;
-  std::set<InClusterEntry> in_cluster;  // only iptables
 
   friend bool operator==(const RuleParameters&, const RuleParameters&) = default;
 };

@@ -295,13 +295,6 @@ std::set<ExtensionName> extensions_of(const TableRules& rules) {
   return extensions;
 }
 
-std::vector<ExtensionName> translation_extensions(netlink::Protocol protocol, Family family) {
-  const Rule rule{.protocol = protocol,
-                  .matches = {DestinationPortMatch{protocol, 1, 1}},
-                  .target = DestinationTarget{netlink::IpAddress::any(family), 1}};
-  return extensions_of(rule, family);
-}
-
 std::string module_of(Family family) {
   return family == Family::ipv4 ? "ip_tables" : "ip6_tables";
 }

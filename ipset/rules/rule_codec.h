@@ -58,11 +58,6 @@ struct ExtensionName {
 std::vector<ExtensionName> extensions_of(const Rule& rule, netlink::Family family);
 std::set<ExtensionName> extensions_of(const TableRules& rules);
 
-// Those of a rule that translates a destination of this protocol: with a DestinationPortMatch and a
-// DestinationTarget.
-std::vector<ExtensionName> translation_extensions(netlink::Protocol protocol,
-                                                  netlink::Family family);
-
 // Names of kernel modules (Linux 6.1): of the legacy tables of a family ("ip6_tables"), of one of
 // them ("ip6table_nat"), and of an extension ("xt_set").
 std::string module_of(netlink::Family family);

@@ -32,7 +32,7 @@ std::vector<std::string> surplus_chains(const Snapshot& snapshot, const TableRul
   std::set<std::string_view> names;
   for (const auto& chain : wanted.chains) names.insert(chain.name);
   for (auto& chain : snapshot.chains())
-    if (is_made_for_addresses(chain) && !names.contains(chain)) surplus.push_back(std::move(chain));
+    if (is_of_earlier_build(chain) && !names.contains(chain)) surplus.push_back(std::move(chain));
   return surplus;
 }
 

@@ -467,19 +467,6 @@ Result<bool> IptcRuleTable::set_aside(const ChainMove& move, const RuleRemoval& 
                                         : set_aside_with<Ipv6>(move, surplus, settings_);
 }
 
-Result<std::set<netlink::Protocol>> IptcRuleTable::untranslatable(Family family) {
-  std::set<netlink::Protocol> lacking;
-  if (settings_.dry_run) return lacking;
-  for (const auto protocol :
-       {netlink::Protocol::tcp, netlink::Protocol::udp, netlink::Protocol::sctp})
-    for (const auto& extension : translation_extensions(protocol, family)) {
-      const auto is_absent = lacks(family, extension);
-      if (!is_absent) return is_absent.error();
-      if (*is_absent) lacking.insert(protocol);
-    }
-  return lacking;
-}
-
 Result<std::optional<WholeTable>> IptcRuleTable::read(Family family, Table table,
                                                       std::size_t most) {
   return family == Family::ipv4 ? read_with<Ipv4>(table, most, settings_)

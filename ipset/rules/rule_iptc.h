@@ -42,8 +42,6 @@ class IptcRuleTable : public RuleTable {
   Result<bool> apply(const TableRules& desired) override;
   Result<RemovedRules> remove(const RuleRemoval& removal) override;
   Result<bool> set_aside(const ChainMove& move, const RuleRemoval& surplus) override;
-  // A dry run loads nothing, and answers that there are none.
-  Result<std::set<netlink::Protocol>> untranslatable(netlink::Family family) override;
 
   // A whole table; nullopt if this network namespace has no such table (reading does not create
   // it). E2BIG, `unsupported`: it has more rules than `most`.

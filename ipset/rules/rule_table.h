@@ -48,12 +48,6 @@ class RuleTable {
                           "legacy iptables has no such rule; without --kube-proxy-compat a table "
                           "in nf_tables has it"};
   }
-
-  // The protocols for which the kernel cannot hold a rule with a DestinationPortMatch and a
-  // DestinationTarget. Asking has the kernel load what it lacks, if it can.
-  virtual Result<std::set<netlink::Protocol>> untranslatable(netlink::Family /*family*/) {
-    return std::set<netlink::Protocol>{};
-  }
 };
 
 }  // namespace ipvsproxier::ipset

@@ -209,7 +209,7 @@ bool names_chain(const RuleRemoval& removal, std::string_view chain) {
   const auto begins = [&](const std::string& prefix) { return chain.starts_with(prefix); };
   return std::find(removal.chains.begin(), removal.chains.end(), chain) != removal.chains.end() ||
          std::any_of(removal.prefixes.begin(), removal.prefixes.end(), begins) ||
-         (removal.for_addresses && is_made_for_addresses(chain));
+         (removal.of_earlier_builds && is_of_earlier_build(chain));
 }
 
 std::string_view in_use_text(std::string_view chain) {
@@ -235,11 +235,14 @@ bool same_rules(const Chain& actual, const Chain& desired) {
   return sorted(actual.rules) == sorted(desired.rules);
 }
 
-bool is_made_for_addresses(std::string_view chain) {
-  if (!chain.starts_with(kInClusterChain)) return false;
-  chain.remove_prefix(kInClusterChain.size());
-  return chain.empty() || (chain.size() == 1 + kHashLetters && chain.front() == '-' &&
-                           chain.find_first_not_of(kHashAlphabet, 1) == std::string_view::npos);
+bool is_of_earlier_build(std::string_view chain) {
+  constexpr std::string_view kFirst = "KUBE-IN-CLUSTER";
+  constexpr std::string_view kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+  constexpr std::size_t kCount = 11;
+  if (!chain.starts_with(kFirst)) return false;
+  chain.remove_prefix(kFirst.size());
+  return chain.empty() || (chain.size() == 1 + kCount && chain.front() == '-' &&
+                           chain.find_first_not_of(kLetters, 1) == std::string_view::npos);
 }
 
 bool holds(const TableRules& actual, const TableRules& desired) {
@@ -258,7 +261,7 @@ bool holds(const TableRules& actual, const TableRules& desired) {
   // Of iptables an empty chain may have to stay, as rules of others lead to it.
   const auto is_surplus = [&](const auto& chain) {
     return actual.table == Table::kube_ipvs ||
-           (is_made_for_addresses(chain.first) && !chain.second->rules.empty());
+           (is_of_earlier_build(chain.first) && !chain.second->rules.empty());
   };
   return std::all_of(desired.chains.begin(), desired.chains.end(), has_chain) &&
          std::all_of(desired.jumps.begin(), desired.jumps.end(), has_jump) &&

@@ -336,12 +336,9 @@ std::string to_string(const Target& target, netlink::Family family);
 // The chain whose rules may stand in any order, behind those that return.
 inline constexpr std::string_view kUnorderedChain = "KUBE-IPVS-OUT-FILTER";
 
-// This chain, and those whose names are it, "-" and so many letters (address_search.h), are made
-// for the addresses that there are, and surplus ones go.
-inline constexpr std::string_view kInClusterChain = "KUBE-IN-CLUSTER";
-inline constexpr std::string_view kHashAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
-inline constexpr std::size_t kHashLetters = 11;
-bool is_made_for_addresses(std::string_view chain);
+// Whether an earlier build of this program made the chain of the table nat, for clients within the
+// cluster: KUBE-IN-CLUSTER, or that name, "-" and eleven letters. Such chains are removed.
+bool is_of_earlier_build(std::string_view chain);
 
 // A chain of ours with all its rules.
 struct Chain {
@@ -405,7 +402,7 @@ struct RuleRemoval {
   std::vector<JumpPattern> jumps;
   std::vector<std::string> chains;
   std::vector<std::string> prefixes;  // prefixes of chain names
-  bool for_addresses = false;         // chains that are made for addresses
+  bool of_earlier_builds = false;     // is_of_earlier_build()
 
   friend auto operator<=>(const RuleRemoval&, const RuleRemoval&) = default;
 };

@@ -3,7 +3,7 @@
 // The sets of each family: their names and how they are created. Pure; any thread.
 //
 // With iptables these are 17 IP sets, whose names, kinds and comments are kube-proxy's, so that
-// sets can be taken over from it and handed back, and five of our own. With nf_tables they are sets
+// sets can be taken over from it and handed back, and two of our own. With nf_tables they are sets
 // and maps of the table "kube-ipvs" of each family (rules/nft_catalog.h). rules/packet_filter.h
 // says which are in use.
 
@@ -35,9 +35,6 @@ enum class SetId : std::uint8_t {
   node_port_local_sctp_hash,
   health_check_node_port,
   ipvs_ips,
-  in_cluster,
-  in_cluster_only,
-  localhost,
   other_endpoints,
   healthz,
   nft_source_ranges,
@@ -74,9 +71,7 @@ inline constexpr std::array<SetId, 17> kSetIds = {
 };
 
 // Those that it does not have. They are made with their first element.
-inline constexpr std::array<SetId, 5> kOwnSetIds = {SetId::in_cluster, SetId::in_cluster_only,
-                                                    SetId::localhost, SetId::other_endpoints,
-                                                    SetId::healthz};
+inline constexpr std::array<SetId, 2> kOwnSetIds = {SetId::other_endpoints, SetId::healthz};
 
 // Both.
 inline constexpr auto kIpSetIds = [] {

@@ -111,6 +111,11 @@ Wanted settled(const NodeFacts& facts, Wanted wanted, Findings& findings) {
                           .message = "it will hold sets and rules: " + choice->reason,
                           .remedy = {}});
   }
+  if (wanted.packet_filter == iptables && wanted.in_cluster_clients)
+    findings.push_back({.level = Level::note,
+                        .about = "legacy iptables",
+                        .message = std::string(ipset::kIptablesLacks),
+                        .remedy = {}});
   if (wanted.packet_filter == iptables && !facts.xtables_lock_fault.empty())
     findings.push_back({.level = Level::cannot,
                         .about = "legacy iptables",

@@ -36,12 +36,8 @@ ipset::RuleParameters most(const Wanted& wanted, Family family) {
   const auto address =
       *netlink::IpAddress::parse(family == Family::ipv4 ? "192.0.2.1" : "2001:db8::1");
   parameters.out_filter.insert({address, netlink::Protocol::tcp, 80});
-  parameters.localhost = wanted.localhost;
-  if (!wanted.in_cluster_clients) return parameters;
-  parameters.non_empty.insert(ipset::kOwnSetIds.begin(), ipset::kOwnSetIds.end());
-  for (const auto protocol :
-       {netlink::Protocol::tcp, netlink::Protocol::udp, netlink::Protocol::sctp})
-    parameters.in_cluster.insert({address, protocol, 80, address, 80});
+  if (wanted.in_cluster_clients)
+    parameters.non_empty.insert(ipset::kOwnSetIds.begin(), ipset::kOwnSetIds.end());
   return parameters;
 }
 
@@ -50,22 +46,14 @@ std::string other_name(const std::string& module, Family family) {
   return family == Family::ipv4 ? "ipt_MASQUERADE" : "ip6t_MASQUERADE";  // before Linux 5.2
 }
 
-std::string partial_loss(const Wanted& wanted, const std::string& module, Family family) {
+std::string partial_loss(const std::string& module, Family family) {
   const auto text = netlink::to_string(family);
-  if (module == "xt_nat" && wanted.localhost)
-    return fmt::format(
-        "no {} node port is on localhost{}", text,
-        wanted.in_cluster_clients
-            ? ", and policy Local is for this node and its pods what it is for clients outside"
-            : "");
   if (module == "xt_ipvs")
     return fmt::format("{} load balancers whose source ranges leave this node out are not served",
                        text);
-  if (module == "xt_nat" || module == "xt_tcpudp" || module == "xt_sctp")
-    return fmt::format(
-        "this node and its pods reach {} Services of the external traffic policy Local{} as "
-        "clients outside do",
-        text, module == "xt_sctp" ? " by SCTP" : "");
+  if (module == "xt_tcpudp")
+    return fmt::format("no {} Service is programmed any more once one has a load-balancer address",
+                       text);
   if (module == "xt_physdev")
     return fmt::format("no {} Service is programmed any more once one has external IPs", text);
   return fmt::format("some {} Services cannot be served", text);
@@ -84,7 +72,7 @@ void add_rule_needs(const Wanted& wanted, Family family, std::vector<ModuleNeed>
     if (!always.contains(module))
       found.push_back({.module = module,
                        .level = Level::limit,
-                       .loss = partial_loss(wanted, module, family),
+                       .loss = partial_loss(module, family),
                        .family = family});
 }
 
@@ -134,12 +122,13 @@ std::vector<ModuleNeed> needs(const Wanted& wanted) {
     add_iptables_needs(wanted, found);
   // Also where addresses are bound by routes: kube-ipvs0 is made before anything is bound.
   found.push_back({.module = "dummy", .loss = "no address of a Service is bound to this node"});
-  if (wanted.localhost)
+  const bool is_nft = wanted.packet_filter == ipset::PacketFilter::nftables;
+  if (wanted.localhost && is_nft)
     found.push_back(
         {.module = "veth", .level = Level::limit, .loss = "no node port is on localhost"});
   found.push_back({.module = "nf_conntrack_netlink",
                    .level = Level::limit,
-                   .loss = wanted.in_cluster_clients
+                   .loss = wanted.in_cluster_clients && is_nft
                                ? "flows of UDP, and of this node and its pods to policy Local, go "
                                  "on to an endpoint that has left"
                                : "UDP flows go on to an endpoint that has left until they time "

@@ -64,7 +64,6 @@ class Differ {
     reserve_adds();
     compare_services();
     compare_sets();
-    transaction_.old_ways.insert(rules.old_ways().begin(), rules.old_ways().end());
     const auto staying = staying_elements();
 
     add("lower weights", std::move(lowered_));
@@ -78,7 +77,7 @@ class Differ {
     add("add addresses", address_adds(false));
     add("edit", std::move(edits_));
     add("let in", take(let_in));
-    add("turn ways", rules.turned());
+    add("convert rules", rules.converted());
     add("drop outside", take(drop));
     add("remove ways", take(keep_here));
     if (!desired_.complete) return std::move(transaction_);

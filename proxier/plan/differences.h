@@ -33,8 +33,9 @@ struct Differences {
   // Virtual services that other programs made stay, and a Service that claims one of them does not
   // get it.
   bool keep_foreign_services = true;
-  // This node and its pods reach Services of external policy Local as those of policy Cluster, and
-  // where this node has no endpoint, others are not served by endpoints elsewhere.
+  // With nf_tables this node and its pods reach Services of external policy Local as those of
+  // policy Cluster, and where this node has no endpoint, others are not served by endpoints
+  // elsewhere.
   bool in_cluster_clients = true;
   // No Service gets an address of the API server (api_server.h).
   bool guard_api_server = true;

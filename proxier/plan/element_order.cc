@@ -29,8 +29,7 @@ std::optional<ServiceVerdict> verdict_before(const ipset::ElementSet& has, const
 }  // namespace
 
 bool may_wait(SetId set) {
-  return set == SetId::in_cluster || set == SetId::in_cluster_only ||
-         set == SetId::nft_in_cluster || set == SetId::external_ip;
+  return set == SetId::nft_in_cluster || set == SetId::external_ip;
 }
 
 std::optional<Element> restricted_first(const ipset::ElementSet& has, const Element& element) {
@@ -68,10 +67,7 @@ bool ElementOrder::is_way_unread(const netlink::VirtualServiceKey& service) cons
   const auto way = in_cluster_way_of(desired_, service);
   if (!way) return false;
   const auto family = service.address.family();
-  const bool native = desired_.packet_filter == ipset::PacketFilter::nftables;
-  if (!actual_.sets.contains({family, native ? SetId::nft_in_cluster : SetId::in_cluster}) ||
-      (!native && !actual_.rules.contains({family, ipset::Table::nat})) || !actual_.services)
-    return true;
+  if (!actual_.sets.contains({family, SetId::nft_in_cluster}) || !actual_.services) return true;
   const auto goal = actual_.services->find(*way);
   return goal != actual_.services->end() && !goal->second.servers;
 }
@@ -100,7 +96,7 @@ ElementTime ElementOrder::way_change(SetId set, const Element& element,
                                      const netlink::VirtualServiceKey& from) const {
   if (!actual_.services) return wait;
   if (!actual_.services->contains(from)) return add_now;
-  if (!drops_outside(set, element)) return let_in;
+  if (!drops_outside(element)) return let_in;
   const auto leaving = leaving_of(set, element);
   return (leaving && leaving->stays) || is_way_unread(from) ? wait : drop;
 }
@@ -112,7 +108,7 @@ ElementTime ElementOrder::removal_of(SetKey set, const Element& element) const {
   const auto from = way_from(set.id, element);
   if (from && desired_.services.contains(*from)) {
     if (is_unread(set.id, element)) return wait;
-    return drops_outside(set.id, element) ? let_in : keep_here;
+    return drops_outside(element) ? let_in : keep_here;
   }
   if (!masquerades(set.id, element)) return remove;
   const auto leaving = leaving_of(set.id, element);

@@ -79,7 +79,7 @@ void FamilyPlanner::set_node(const NodeInfo& node) {
   node_.left = left_ports(node, node_.family);
   node_.in_cluster = in_cluster_range(node_.family, node, options_);
   no_localhost_ = why_no_localhost(node_.family, node, options_);
-  node_.localhost = options_.node_port_localhost && no_localhost_.empty();
+  node_.localhost = options_.serves_localhost() && no_localhost_.empty();
   refresh_node_addresses();
   auto detector = detector_of(node_.family, node, options_);
   const auto* const pods = std::get_if<netlink::IpPrefix>(&detector);
@@ -144,17 +144,6 @@ std::set<api::NamespacedName> FamilyPlanner::set_absent_schedulers(
     const auto& scheduler = asked.settings.scheduler;
     if (before.contains(scheduler) != absent.contains(scheduler)) names.insert(name);
   }
-  return names;
-}
-
-FamilyPlanner::Names FamilyPlanner::set_untranslated(const std::set<netlink::Protocol>& protocols,
-                                                     const model::ClusterState& cluster) {
-  Names names;
-  if (protocols == node_.untranslated) return names;
-  node_.untranslated = protocols;
-  // Annotations may choose the policy.
-  for (const auto& [name, service] : cluster.services)
-    if (service.external_policy_local || !service.annotations.empty()) names.insert(name);
   return names;
 }
 
@@ -262,40 +251,19 @@ FamilyPlanner::Names FamilyPlanner::take_claims(const Names& names,
   return rivals;
 }
 
-// Returns the Services that are now in `beyond` or no longer.
-FamilyPlanner::Names FamilyPlanner::share_out(NamespaceShare& share, Names& beyond,
-                                              const Names& names,
-                                              const model::ClusterState& cluster,
-                                              const AmountOf& amount) {
+FamilyPlanner::Names FamilyPlanner::share_tables(const Names& names,
+                                                 const model::ClusterState& cluster) {
   for (const auto& name : names) {
     const auto service = cluster.services.find(name);
     if (service == cluster.services.end())
-      share.set(name, 0, std::nullopt);
+      tables_.set(name, 0, std::nullopt);
     else
-      share.set(name, amount(service->second), service->second.creation_time);
+      tables_.set(name, table_bytes_of(service->second, cluster.settings_of(name), node_, options_),
+                  service->second.creation_time);
   }
-  auto differing = share.settle();
-  if (!differing.empty()) beyond = share.beyond();
+  auto differing = tables_.settle();
+  if (!differing.empty()) node_.beyond_tables = tables_.beyond();
   return differing;
-}
-
-FamilyPlanner::Names FamilyPlanner::share_rules(const Names& names,
-                                                const model::ClusterState& cluster,
-                                                PortsOnce& ports) {
-  if (!options_.differences.in_cluster_clients) return {};
-  return share_out(
-      shares_.in_cluster_rules, node_.beyond_share, names, cluster,
-      [&](const api::Service& service) {
-        return in_cluster_goals(ports.of(service.name), claims_, node_, options_).rules;
-      });
-}
-
-FamilyPlanner::Names FamilyPlanner::share_tables(const Names& names,
-                                                 const model::ClusterState& cluster) {
-  return share_out(
-      shares_.tables, node_.beyond_tables, names, cluster, [&](const api::Service& service) {
-        return table_bytes_of(service, cluster.settings_of(service.name), node_, options_);
-      });
 }
 
 void FamilyPlanner::update(Names names, const model::ClusterState& cluster,
@@ -327,7 +295,6 @@ void FamilyPlanner::update(Names names, const model::ClusterState& cluster,
   if (changed && some_addresses && refresh_node_addresses()) names.merge(with_node_ports(cluster));
 
   names.merge(take_claims(names, cluster, ports, scope_of));
-  names.merge(share_rules(names, cluster, ports));
 
   for (const auto& name : names) {
     const auto slices = cluster.slices.find(name);
@@ -347,14 +314,10 @@ void FamilyPlanner::replace(const api::NamespacedName& name, ServicePlan plan, S
     found_.not_granted.erase(name);
   else
     found_.not_granted.insert_or_assign(name, std::move(plan.not_granted));
-  const auto note = [&name](bool is_one, Names& names) {
-    if (is_one)
-      names.insert(name);
-    else
-      names.erase(name);
-  };
-  note(plan.meets_foreign, found_.meet_foreign);
-  note(plan.untranslated, found_.untranslated);
+  if (plan.meets_foreign)
+    found_.meet_foreign.insert(name);
+  else
+    found_.meet_foreign.erase(name);
   if (plan.is_empty() && !parts_.contains(name)) return;
   Part& part = parts_[name];
   entries_.replace(part.filter, std::move(plan.filter), scope);
@@ -369,18 +332,6 @@ void FamilyPlanner::replace(const api::NamespacedName& name, ServicePlan plan, S
 
 api::Problems FamilyPlanner::problems() const {
   auto problems = claims_.problems();
-  // One for all, as the cause is this node's.
-  if (!found_.untranslated.empty())
-    problems.push_back(
-        {.severity = api::Severity::warning,
-         .object = "Services",
-         .field = "spec.externalTrafficPolicy",
-         .message = fmt::format(
-             "{} of policy Local: this node and its pods reach some as clients outside do, as "
-             "iptables cannot send their packets on: the kernel lacks a module (ipvs-proxier "
-             "--check tells which), or another program has a set {} or {}",
-             to_string(node_.family), set_name(SetId::in_cluster, node_.family),
-             set_name(SetId::in_cluster_only, node_.family))});
   if (options_.node_port_localhost && !no_localhost_.empty())
     problems.push_back(
         {.severity = api::Severity::error,

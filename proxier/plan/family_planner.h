@@ -34,10 +34,6 @@ class FamilyPlanner {
   // scheduler whose absence changed.
   std::set<api::NamespacedName> set_absent_schedulers(
       const std::set<std::string, std::less<>>& absent, const model::ClusterState& cluster);
-  // Takes effect with the next update() of the Services that are returned: those of external policy
-  // Local, if the protocols changed whose packets cannot be sent on.
-  std::set<api::NamespacedName> set_untranslated(const std::set<netlink::Protocol>& protocols,
-                                                 const model::ClusterState& cluster);
   // Takes effect with the next update() of the Services that are returned: those with an external
   // address that is now one of the API server, or no longer.
   std::set<api::NamespacedName> set_api_server(std::set<netlink::IpAddress> reached,
@@ -109,10 +105,6 @@ class FamilyPlanner {
                     const ScopeOf& scope_of);
   bool refresh_node_addresses();
   Names refresh_api_server(const model::ClusterState& cluster);
-  using AmountOf = std::function<std::size_t(const api::Service&)>;
-  static Names share_out(NamespaceShare& share, Names& beyond, const Names& names,
-                         const model::ClusterState& cluster, const AmountOf& amount);
-  Names share_rules(const Names& names, const model::ClusterState& cluster, PortsOnce& ports);
   Names share_tables(const Names& names, const model::ClusterState& cluster);
   Names with_node_ports(const model::ClusterState& cluster) const;
   void replace(const api::NamespacedName& name, ServicePlan plan, Scope& scope);
@@ -128,17 +120,13 @@ class FamilyPlanner {
   bool rules_changed_ = true;
   Claims claims_;
   SharedEntries entries_;
-  struct Shares {
-    NamespaceShare in_cluster_rules;
-    NamespaceShare tables{kTablesOfAll};
-  } shares_{.in_cluster_rules = NamespaceShare(options_.most_in_cluster_rules)};
+  NamespaceShare tables_{kTablesOfAll};
   std::map<api::NamespacedName, Part> parts_;
   // What was found of Services, as ServicePlan has it.
   struct Findings {
     std::map<api::NamespacedName, api::Problems> not_granted;
     LocalLack local_lack;  // the sum of all
     Names meet_foreign;
-    Names untranslated;
   } found_;
 };
 

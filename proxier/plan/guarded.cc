@@ -49,18 +49,16 @@ bool lets_in(const ipset::ElementSet& has, const ipset::Element& element) {
 }
 
 bool is_of_localhost(SetId set) {
-  return set == SetId::localhost || set == SetId::nft_localhost;
+  return set == SetId::nft_localhost;
 }
 
-bool drops_outside(SetId set, const ipset::Element& element) {
+bool drops_outside(const ipset::Element& element) {
   const auto* service = std::get_if<ipset::ServiceElement>(&element);
-  return set == SetId::in_cluster_only ||
-         (service != nullptr && service->verdict == ipset::ServiceVerdict::absent);
+  return service != nullptr && service->verdict == ipset::ServiceVerdict::absent;
 }
 
 std::optional<netlink::VirtualServiceKey> way_from(SetId set, const ipset::Element& element) {
-  if (set != SetId::in_cluster && set != SetId::nft_in_cluster && !drops_outside(set, element))
-    return std::nullopt;
+  if (set != SetId::nft_in_cluster && !drops_outside(element)) return std::nullopt;
   return guarded_by(set, element).service;
 }
 

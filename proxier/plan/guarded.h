@@ -51,7 +51,7 @@ bool lets_in(const ipset::ElementSet& has, const ipset::Element& element);
 bool is_of_localhost(ipset::SetId set);
 
 // Whether the element drops the packets of all clients that are not sent on.
-bool drops_outside(ipset::SetId set, const ipset::Element& element);
+bool drops_outside(const ipset::Element& element);
 
 // The virtual service whose clients the element has to do with: in-cluster clients are sent on from
 // it, or all others are dropped.

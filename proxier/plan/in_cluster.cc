@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <iterator>
-#include <string_view>
 #include <variant>
 
-#include "ipset/rules/address_search.h"
 #include "ipset/rules/localhost_rules.h"
 
 namespace ipvsproxier::plan {
@@ -13,27 +11,11 @@ namespace ipvsproxier::plan {
 namespace {
 
 using ipset::DestinationElement;
-using ipset::InClusterEntry;
 using netlink::VirtualServiceKey;
 
 VirtualServiceKey goal_of(const DestinationElement& element) {
   return {element.to, element.protocol, element.to_port};
 }
-VirtualServiceKey goal_of(const InClusterEntry& entry) {
-  return {entry.to, entry.protocol, entry.to_port};
-}
-
-std::optional<VirtualServiceKey> way_by_rules(const DesiredState& desired,
-                                              const VirtualServiceKey& key) {
-  const auto rules = desired.rules.find(key.address.family());
-  if (rules == desired.rules.end()) return std::nullopt;
-  const InClusterEntry first{key.address, key.protocol, key.port,
-                             netlink::IpAddress::any(key.address.family()), 0};
-  const auto found = rules->second.in_cluster.lower_bound(first);
-  if (found == rules->second.in_cluster.end() || !same_key(*found, first)) return std::nullopt;
-  return goal_of(*found);
-}
-
 // The address to which connection tracking sees packets to localhost go, behind the loop.
 std::optional<VirtualServiceKey> way_from_localhost(const DesiredState& desired,
                                                     const VirtualServiceKey& key) {
@@ -44,21 +26,6 @@ std::optional<VirtualServiceKey> way_from_localhost(const DesiredState& desired,
   return VirtualServiceKey{loop.server, key.protocol, key.port};
 }
 
-// The chains made for addresses that are new or have other rules than before.
-std::vector<ipset::Chain> changed_chains(const std::vector<ipset::Chain>& before,
-                                         const std::vector<ipset::Chain>& after) {
-  std::map<std::string_view, const ipset::Chain*> by_name;
-  for (const auto& chain : before) by_name.emplace(chain.name, &chain);
-  std::vector<ipset::Chain> changed;
-  for (const auto& chain : after) {
-    if (!ipset::is_made_for_addresses(chain.name)) continue;
-    const auto known = by_name.find(chain.name);
-    if (known == by_name.end() || !ipset::same_rules(*known->second, chain))
-      changed.push_back(chain);
-  }
-  return changed;
-}
-
 }  // namespace
 
 std::optional<VirtualServiceKey> in_cluster_way_of(const DesiredState& desired,
@@ -66,8 +33,7 @@ std::optional<VirtualServiceKey> in_cluster_way_of(const DesiredState& desired,
   if (auto way = way_from_localhost(desired, key)) return way;
   const auto family = key.address.family();
   const auto set = desired.sets.find({family, ipset::SetId::nft_in_cluster});
-  if (set == desired.sets.end()) return way_by_rules(desired, key);
-  if (set->second.empty()) return std::nullopt;
+  if (set == desired.sets.end() || set->second.empty()) return std::nullopt;
   const DestinationElement nowhere{key.address, key.protocol, key.port,
                                    netlink::IpAddress::any(family), 0};
   const auto found = set->second.replaced_by(nowhere);
@@ -84,37 +50,17 @@ void InClusterWays::note(const ipset::Element& element) {
   note({one.ip, one.protocol, one.port}, goal_of(one));
 }
 
-void InClusterWays::note(const std::vector<ipset::Chain>& chains) {
-  for (const auto& entry : ipset::entries_in(chains))
-    note({entry.address, entry.protocol, entry.port}, goal_of(entry));
-}
-
 void InClusterWays::note(const ActualState& kernel) {
   for (const auto family : netlink::kFamilies) {
-    const auto nat = kernel.rules.find({family, ipset::Table::nat});
-    if (nat != kernel.rules.end()) {
-      note(nat->second.chains);
-      noted_.insert(family);
-    }
     const auto set = kernel.sets.find({family, ipset::SetId::nft_in_cluster});
     if (set == kernel.sets.end() || !set->second) continue;
     for (const auto& element : *set->second) note(element);
   }
 }
 
-void InClusterWays::note(const ipset::TableRules& nat, const ActualState& before) {
-  const auto known = before.rules.find({nat.family, ipset::Table::nat});
-  if (known == before.rules.end()) return note(nat.chains);
-  if (noted_.insert(nat.family).second) note(known->second.chains);
-  note(changed_chains(known->second.chains, nat.chains));
-}
-
 void InClusterWays::note(const Transaction& transaction, const ActualState& before) {
   if (size_ >= prune_at_ && before.services) prune(before);
   for (const auto& phase : transaction.phases) {
-    if (const auto* tables = std::get_if<std::vector<ipset::TableRules>>(&phase.work))
-      for (const auto& table : *tables)
-        if (table.table == ipset::Table::nat) note(table, before);
     if (const auto* changes = std::get_if<std::vector<SetChange>>(&phase.work))
       for (const auto& change : *changes)
         if (change.set.id == ipset::SetId::nft_in_cluster)

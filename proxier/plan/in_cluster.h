@@ -12,7 +12,6 @@
 #include <set>
 #include <vector>
 
-#include "ipset/rules/rule_types.h"
 #include "ipset/sets/set_types.h"
 #include "netlink/ipvs/ipvs_types.h"
 #include "proxier/plan/actual_state.h"
@@ -37,8 +36,7 @@ class InClusterWays {
 
   // Those of the kernel. Cost: all of them.
   void note(const ActualState& kernel);
-  // Those that the transaction makes. With iptables a commit names all ways: chains that are in
-  // `before` already are left out.
+  // Those that the transaction makes.
   void note(const Transaction& transaction, const ActualState& before);
   void forget(const netlink::VirtualServiceKey& goal);
   // The virtual services from which clients are, or were, sent to this one. Also ways that are
@@ -51,14 +49,11 @@ class InClusterWays {
  private:
   void note(const netlink::VirtualServiceKey& from, const netlink::VirtualServiceKey& goal);
   void note(const ipset::Element& element);
-  void note(const std::vector<ipset::Chain>& chains);
-  void note(const ipset::TableRules& nat, const ActualState& before);
   void prune(const ActualState& kernel);
 
   std::map<netlink::VirtualServiceKey, Keys> from_;  // by goal
   std::size_t size_ = 0;
   std::size_t prune_at_ = kMany;
-  std::set<netlink::Family> noted_;  // of their rules all ways are noted
 };
 
 }  // namespace ipvsproxier::plan

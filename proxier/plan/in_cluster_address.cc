@@ -32,7 +32,7 @@ bool is_taken(const InClusterRange& range, const IpAddress& address, const IpAdd
 InClusterRange in_cluster_range(netlink::Family family, const NodeInfo& node,
                                 const PlannerOptions& options) {
   InClusterRange result;
-  if (!options.differences.in_cluster_clients) return result;
+  if (!options.sends_clients_on()) return result;
   for (const auto& range : options.in_cluster_ranges)
     if (range.family() == family) result.range = range;
   if (!result.range) return result;

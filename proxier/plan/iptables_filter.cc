@@ -3,8 +3,6 @@
 #include <utility>
 #include <vector>
 
-#include "ipset/rules/localhost_rules.h"
-
 namespace ipvsproxier::plan {
 
 namespace {
@@ -31,8 +29,7 @@ class Renderer {
     for (const auto& address : traffic.healthz) add(SetId::healthz, IpElement{address});
     for (const auto port : traffic.health_ports)
       add(SetId::health_check_node_port, PortElement{port});
-    return {SetElements(elements_), SortedVector(std::move(out_filter_)),
-            SortedVector(std::move(in_cluster_))};
+    return {SetElements(elements_), SortedVector(std::move(out_filter_))};
   }
 
  private:
@@ -41,12 +38,6 @@ class Renderer {
   void add_vip(const VipTraffic& vip) {
     const IpPortElement element{vip.key.address, vip.key.protocol, vip.key.port};
     const bool kept = vip.source == ClientSource::kept;
-    if (const auto& instead = vip.in_cluster) {
-      add(SetId::in_cluster, element);
-      in_cluster_.push_back(
-          {element.ip, element.protocol, element.port, instead->address, instead->port});
-    }
-    if (vip.drops_outside) add(SetId::in_cluster_only, element);
     switch (vip.facet) {
       case Facet::cluster_ip:
       case Facet::in_cluster:
@@ -58,11 +49,7 @@ class Renderer {
         if (kept) add(SetId::load_balancer_local, element);
         return add_ranges(vip, element);
       case Facet::node_port:
-        return add_node_port(element, kept);
       case Facet::localhost:
-        if (vip.is_served)
-          add(SetId::localhost, IpPortElement{ipset::localhost_loop(element.ip.family()).localhost,
-                                              element.protocol, element.port});
         return add_node_port(element, kept);
     }
   }
@@ -98,7 +85,6 @@ class Renderer {
 
   std::vector<SetElement> elements_;
   std::vector<ipset::OutFilterEntry> out_filter_;
-  std::vector<ipset::InClusterEntry> in_cluster_;
 };
 
 }  // namespace

@@ -14,9 +14,8 @@ namespace ipvsproxier::plan {
 struct FilterEntries {
   SetElements elements;
   SortedVector<ipset::OutFilterEntry> out_filter;
-  SortedVector<ipset::InClusterEntry> in_cluster;
 
-  bool empty() const { return elements.empty() && out_filter.empty() && in_cluster.empty(); }
+  bool empty() const { return elements.empty() && out_filter.empty(); }
 };
 
 FilterEntries iptables_filter(const ServiceTraffic& traffic);

@@ -45,6 +45,8 @@ std::string taken_by(Family family, const NodeInfo& node, const PlannerOptions& 
 
 std::string why_no_localhost(Family family, const NodeInfo& node, const PlannerOptions& options) {
   if (!options.node_port_localhost) return "";
+  if (!options.serves_localhost())
+    return "legacy iptables has no rules for it; --packet-filter=nftables has";
   if (const auto lacks = node.no_localhost.find(family); lacks != node.no_localhost.end())
     return lacks->second;
   return taken_by(family, node, options);
@@ -87,10 +89,9 @@ std::optional<api::Problem> loopback_problem(const api::Service& service, Family
 }
 
 bool may_have_elements(ipset::SetId set, const PlannerOptions& options) {
-  if (is_of_localhost(set)) return options.node_port_localhost;
+  if (is_of_localhost(set)) return options.serves_localhost();
   if (is_of_healthz(set)) return options.healthz_port != 0;
-  return is_of_other_endpoints(set) ? options.differences.drop_invalid
-                                    : options.differences.in_cluster_clients;
+  return is_of_other_endpoints(set) ? options.differences.drop_invalid : options.sends_clients_on();
 }
 
 netlink::LoopSpec localhost_links(const std::vector<Family>& families) {

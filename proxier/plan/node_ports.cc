@@ -27,7 +27,7 @@ std::vector<IpPrefix> ranges_of(const NodeInfo& node, Family family,
   }
   for (const auto& range : options.node_port_addresses)
     if (range.family() == family) ranges.push_back(range);
-  if (options.node_port_localhost) ranges.push_back(ipset::localhost_loop(family).sources);
+  if (options.serves_localhost()) ranges.push_back(ipset::localhost_loop(family).sources);
   return ranges;
 }
 

@@ -52,15 +52,6 @@ std::set<api::NamespacedName> Planner::set_absent_schedulers(
   return names;
 }
 
-std::set<api::NamespacedName> Planner::set_untranslated(
-    netlink::Family family, const std::set<netlink::Protocol>& protocols,
-    const model::ClusterState& cluster) {
-  std::set<api::NamespacedName> names;
-  for (auto& planner : families_)
-    if (planner->family() == family) names.merge(planner->set_untranslated(protocols, cluster));
-  return names;
-}
-
 std::set<api::NamespacedName> Planner::set_api_server(const std::set<netlink::IpAddress>& reached,
                                                       const model::ClusterState& cluster) {
   std::set<api::NamespacedName> names;

@@ -53,8 +53,16 @@ struct PlannerOptions {
   ipset::PacketFilter packet_filter = ipset::PacketFilter::iptables;
   // One of a family at most: of in_cluster_address.h.
   std::vector<netlink::IpPrefix> in_cluster_ranges;
-  std::size_t most_in_cluster_rules = 16384;  // in_cluster_goals.h; tests have fewer
   Differences differences;
+
+  // What only nf_tables has rules for: clients within the cluster reach endpoints of policy Local
+  // on other nodes, and node ports are on localhost.
+  bool sends_clients_on() const {
+    return packet_filter == ipset::PacketFilter::nftables && differences.in_cluster_clients;
+  }
+  bool serves_localhost() const {
+    return packet_filter == ipset::PacketFilter::nftables && node_port_localhost;
+  }
 };
 
 // Whether the local detector recognizes pods by this link.
@@ -98,12 +106,6 @@ class Planner {
   // the Services that are returned to the next update().
   std::set<api::NamespacedName> set_absent_schedulers(
       const std::set<std::string, std::less<>>& absent, const model::ClusterState& cluster);
-
-  // Sets the protocols whose packets iptables of this kernel cannot send on to a cluster IP. Pass
-  // the Services that are returned to the next update().
-  std::set<api::NamespacedName> set_untranslated(netlink::Family family,
-                                                 const std::set<netlink::Protocol>& protocols,
-                                                 const model::ClusterState& cluster);
 
   // Sets the addresses by which this node reaches the API server: no Service gets them
   // (api_server.h). Pass the Services that are returned to the next update().

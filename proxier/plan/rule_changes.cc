@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <iterator>
 #include <set>
+#include <string_view>
 #include <utility>
 #include <variant>
 
-#include "ipset/rules/address_search.h"
 #include "ipset/rules/localhost_rules.h"
 #include "ipset/rules/packet_filter.h"
+#include "ipset/rules/removal_catalog.h"
 
 namespace ipvsproxier::plan {
 
@@ -33,6 +34,34 @@ void keep_out_filter(const TableRules& current, TableRules& wanted) {
   }
 }
 
+// Adds what earlier builds made, where it is.
+void keep_earlier(const TableRules& current, TableRules& wanted) {
+  if (current.table == ipset::Table::kube_ipvs) return;
+  std::map<std::string_view, ipset::Chain*> by_name;
+  for (auto& chain : wanted.chains) by_name.emplace(chain.name, &chain);
+  std::vector<ipset::Chain> more;
+  for (const auto& chain : current.chains) {
+    const auto found = by_name.find(chain.name);
+    if (found == by_name.end()) {
+      more.push_back(chain);
+      continue;
+    }
+    std::vector<ipset::Rule> earlier;
+    auto rest = chain.rules;
+    std::erase_if(rest, [&](const ipset::Rule& rule) {
+      const bool is_one = ipset::is_of_earlier_build(rule, current.family);
+      if (is_one) earlier.push_back(rule);
+      return is_one;
+    });
+    auto& rules = found->second->rules;
+    if (rest == rules)
+      rules = chain.rules;
+    else
+      rules.insert(rules.begin(), earlier.begin(), earlier.end());
+  }
+  std::ranges::move(more, std::back_inserter(wanted.chains));
+}
+
 const TableRules* table_like(const std::vector<TableRules>& tables, const TableRules& like) {
   const auto found = std::ranges::find_if(tables, [&](const TableRules& table) {
     return table.family == like.family && table.table == like.table;
@@ -54,10 +83,10 @@ RuleChanges::RuleChanges(const DesiredState& desired, const ActualState& actual,
       scope_(scope),
       kept_(desired.leftovers.elements),
       transition_(tables(Time::transition)) {
-  if (!desired_.complete || !keeps_goal_ || !actual_.services) return;
-  turned_ = tables(Time::turned);
-  std::erase_if(turned_, [&](const TableRules& table) {
-    return table.table != ipset::Table::nat || ipset::holds(*table_like(transition_, table), table);
+  if (!desired_.complete || !actual_.services) return;
+  converted_ = tables(Time::converted);
+  std::erase_if(converted_, [&](const TableRules& table) {
+    return ipset::holds(*table_like(transition_, table), table);
   });
 }
 
@@ -74,38 +103,10 @@ bool RuleChanges::is_consulted(SetKey key) const {
   return false;
 }
 
-// Keeps the rules that send packets on of the addresses that the kernel has and the new state
-// lacks: all, or afterwards those of elements that stay. In transition those stay that lead
-// elsewhere than they will, as the real servers there may be yet to come.
-void RuleChanges::keep_entries(Family family, Time time, ipset::RuleParameters& parameters) {
-  const auto nat = actual_.rules.find({family, ipset::Table::nat});
-  if (nat == actual_.rules.end()) return;
-  const bool of_kept = time == Time::afterwards;
-  const auto held = kept_.find({family, ipset::SetId::in_cluster});
-  if (of_kept && held == kept_.end()) return;
-  for (const auto& entry : ipset::entries_in(nat->second.chains)) {
-    const auto& [address, protocol, port, to, to_port] = entry;
-    if (of_kept && !held->second.contains(ipset::IpPortElement{address, protocol, port})) continue;
-    auto& all = parameters.in_cluster;
-    const auto same = all.lower_bound({address, protocol, port, netlink::IpAddress::any(family)});
-    if (time == Time::transition && (same == all.end() || *same != entry))
-      old_ways_.emplace(netlink::VirtualServiceKey{address, protocol, port},
-                        netlink::VirtualServiceKey{to, protocol, to_port});
-    if (same == all.end() || !ipset::same_key(*same, entry)) {
-      all.insert(entry);
-    } else if (time == Time::transition && *same != entry &&
-               (!actual_.services || actual_.services->contains({to, protocol, to_port}))) {
-      all.erase(same);
-      all.insert(entry);
-      keeps_goal_ = true;
-    }
-  }
-}
-
 // Rules for the time while elements come and go: a rule exists for every set that has or will
 // have elements, and for every set that could not be read and has a rule.
-ipset::RuleParameters RuleChanges::transitional(Family family, ipset::RuleParameters parameters,
-                                                Time time) {
+ipset::RuleParameters RuleChanges::transitional(Family family,
+                                                ipset::RuleParameters parameters) const {
   for (auto id : ipset::sets_of(desired_.packet_filter)) {
     const SetKey key{family, id};
     if (!actual_elements(actual_, key).empty() ||
@@ -114,19 +115,17 @@ ipset::RuleParameters RuleChanges::transitional(Family family, ipset::RuleParame
   }
   for (const auto& [table, rules] : actual_.rules)
     if (table.family == family && ipset::is_about_loop(rules)) parameters.localhost = true;
-  keep_entries(family, time, parameters);
   return parameters;
 }
 
 // Keeps the sets whose elements stay in the rules.
-ipset::RuleParameters RuleChanges::settled(Family family, ipset::RuleParameters parameters) {
+ipset::RuleParameters RuleChanges::settled(Family family, ipset::RuleParameters parameters) const {
   for (const auto& [key, elements] : kept_)
     if (key.family == family && !elements.empty()) parameters.non_empty.insert(key.id);
   const auto& server = ipset::localhost_loop(family).server;
   const auto& services = desired_.leftovers.services;
   const auto held = services.lower_bound({server});
   if (held != services.end() && held->address == server) parameters.localhost = true;
-  keep_entries(family, Time::afterwards, parameters);
   return parameters;
 }
 
@@ -149,17 +148,18 @@ void RuleChanges::keep_guards_of_leftovers(const TableRules& current, TableRules
   }
 }
 
-std::vector<TableRules> RuleChanges::tables(Time time) {
+std::vector<TableRules> RuleChanges::tables(Time time) const {
   const bool in_transition = time != Time::afterwards;
   std::vector<TableRules> result;
   for (const auto& [family, parameters] : desired_.rules) {
     if (!scope_.rules.contains(family)) continue;
     auto wanted = ipset::rules_for(
         desired_.packet_filter, family,
-        in_transition ? transitional(family, parameters, time) : settled(family, parameters));
+        in_transition ? transitional(family, parameters) : settled(family, parameters));
     for (auto& table : wanted) {
       const auto current = actual_.rules.find({family, table.table});
       if (current == actual_.rules.end()) continue;
+      if (time == Time::transition) keep_earlier(current->second, table);
       if (in_transition)
         keep_out_filter(current->second, table);
       else
@@ -182,7 +182,7 @@ std::vector<TableRules> RuleChanges::settled(const std::map<SetKey, ipset::Eleme
   for (const auto& [key, elements] : staying) kept_[key].insert(elements.begin(), elements.end());
   std::vector<TableRules> result;
   for (auto& table : tables(Time::afterwards)) {
-    const auto* before = table_like(turned_, table);
+    const auto* before = table_like(converted_, table);
     if (before == nullptr) before = table_like(transition_, table);
     if (!ipset::holds(*before, table)) result.push_back(std::move(table));
   }

@@ -24,27 +24,22 @@ class RuleChanges {
 
   // Rules of the old and the new state together, where the kernel lacks some.
   std::vector<ipset::TableRules> prepared() const;
-  // Of ways that lead elsewhere now, the old goals stay so far: the new ones are there by then. The
-  // same rules with the new goals.
-  const std::vector<ipset::TableRules>& turned() const { return turned_; }
-  // Where rules of the kernel send packets to virtual services whose way changes or ends.
-  const std::map<netlink::VirtualServiceKey, netlink::VirtualServiceKey>& old_ways() const {
-    return old_ways_;
-  }
+  // The same without the rules of earlier builds for clients within the cluster and for localhost
+  // (ipset/rules/removal_catalog.h), which the kernel keeps until real servers were added.
+  const std::vector<ipset::TableRules>& converted() const { return converted_; }
   // The tables to write after the transition. The kernel then holds either its old or the
   // transitional content, so only tables whose transitional content differs from the new one are
   // written again. The rules go on to consult elements that stay though they are not desired.
   std::vector<ipset::TableRules> settled(const std::map<SetKey, ipset::ElementSet>& staying);
 
  private:
-  enum class Time : std::uint8_t { transition, turned, afterwards };
+  enum class Time : std::uint8_t { transition, converted, afterwards };
 
-  std::vector<ipset::TableRules> tables(Time time);
-  ipset::RuleParameters transitional(netlink::Family family, ipset::RuleParameters parameters,
-                                     Time time);
-  ipset::RuleParameters settled(netlink::Family family, ipset::RuleParameters parameters);
+  std::vector<ipset::TableRules> tables(Time time) const;
+  ipset::RuleParameters transitional(netlink::Family family,
+                                     ipset::RuleParameters parameters) const;
+  ipset::RuleParameters settled(netlink::Family family, ipset::RuleParameters parameters) const;
   bool is_consulted(SetKey key) const;
-  void keep_entries(netlink::Family family, Time time, ipset::RuleParameters& parameters);
   bool guards_leftover(const ipset::Rule& rule) const;
   void keep_guards_of_leftovers(const ipset::TableRules& current, ipset::TableRules& wanted) const;
 
@@ -52,10 +47,8 @@ class RuleChanges {
   const ActualState& actual_;
   const Scope& scope_;
   std::map<SetKey, ipset::ElementSet> kept_;  // elements that stay, though they are not desired
-  bool keeps_goal_ = false;                   // transition_ has a way that will lead elsewhere
-  std::map<netlink::VirtualServiceKey, netlink::VirtualServiceKey> old_ways_;
   std::vector<ipset::TableRules> transition_;
-  std::vector<ipset::TableRules> turned_;  // those of them that turned() changes
+  std::vector<ipset::TableRules> converted_;  // those of them that converted() changes
 };
 
 }  // namespace ipvsproxier::plan

@@ -323,7 +323,7 @@ FacetPolicy policy_of(const ServicePort& port, Facet facet, bool in_cluster,
                       const PlannerOptions& options) {
   if (facet == Facet::in_cluster) return {};
   if (facet == Facet::localhost)
-    return {.local_only = port.external_policy_local && !options.differences.in_cluster_clients};
+    return {.local_only = port.external_policy_local && !options.sends_clients_on()};
   if (facet == Facet::cluster_ip)
     return {.local_only = port.internal_policy_local,
             .strict = options.differences.strict_internal_traffic_policy};
@@ -399,7 +399,7 @@ ServicePlan plan_service(const Ports& ports, const model::ParsedSettings& grante
   const auto goals = in_cluster_goals(ports, claims, node, options);
   for (std::size_t i = 0; i < ports.size(); ++i)
     PortPlanner(ports[i], node, options, settings, plan, traffic, whole)
-        .run(i, endpoints[ports[i].name], claims, goals.of_port(i));
+        .run(i, endpoints[ports[i].name], claims, goals.empty() ? std::nullopt : goals[i]);
   if (auto problem = weights_problem(service, slices, settings, options, whole))
     plan.not_granted.push_back(*std::move(problem));
   if (ports.front().is_cut || whole.servers > model::kMostOfOneService ||
@@ -411,8 +411,6 @@ ServicePlan plan_service(const Ports& ports, const model::ParsedSettings& grante
     plan.not_granted.push_back(*std::move(problem));
   if (auto problem = in_cluster_problem(ports, node.in_cluster))
     plan.not_granted.push_back(*std::move(problem));
-  plan.untranslated = goals.untranslated;
-  add_in_cluster_limits(service, goals, node, options, plan.not_granted);
   add_refusals(ports, node, options, plan);
   const auto addresses = addresses_of(ports, node);
   traffic.addresses.assign(addresses.begin(), addresses.end());

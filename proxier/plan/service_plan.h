@@ -39,11 +39,9 @@ struct FamilyNode {
   InClusterRange in_cluster;
   std::optional<netlink::IpPrefix> pods;  // whose source the local detector recognizes
   std::set<std::string, std::less<>> absent_schedulers;  // that this kernel does not have
-  // With iptables: protocols of which no packet can be sent on to a cluster IP.
-  std::set<netlink::Protocol> untranslated;
-  // Services beyond the share of their namespace (namespace_share.h).
-  std::set<api::NamespacedName> beyond_share;   // of rules for in-cluster clients
-  std::set<api::NamespacedName> beyond_tables;  // of kernel memory for tables of schedulers
+  // Services beyond the share of their namespace (namespace_share.h) of kernel memory for tables of
+  // schedulers.
+  std::set<api::NamespacedName> beyond_tables;
 
   friend bool operator==(const FamilyNode&, const FamilyNode&) = default;
 };
@@ -61,7 +59,6 @@ struct ServicePlan {
   FilterEntries filter;
   LocalLack local_lack;        // of this Service: 0 or 1 each
   bool meets_foreign = false;  // foreign virtual services have something that it asks for
-  bool untranslated = false;   // InClusterGoals::untranslated
   // Wishes of the Service that are not granted: one problem for each kind of wish.
   api::Problems not_granted;
 

@@ -59,7 +59,7 @@ std::vector<PortReport> report_service(const std::vector<model::ServicePort>& po
   for (std::size_t i = 0; i < ports.size(); ++i) {
     const auto& port = ports[i];
     const auto& own = endpoints[port.name];
-    const auto goal = goals.of_port(i);
+    const auto goal = goals.empty() ? std::nullopt : goals[i];
     const bool in_cluster = goal.has_value();
     auto& report = reports.emplace_back();
     report.port = port;

@@ -45,18 +45,17 @@ void SharedEntries::remove_element(SetId id, const Element& element, Scope& scop
   if (set.empty() && rules().non_empty.erase(id) > 0) scope.rules.insert(family_);
 }
 
-template <typename Entry>
-void SharedEntries::replace(const SortedVector<Entry>& now, const SortedVector<Entry>& wanted,
-                            std::set<Entry>& all, Surplus<Entry>& surplus, Scope& scope) {
+void SharedEntries::replace(const SortedVector<ipset::OutFilterEntry>& now,
+                            const SortedVector<ipset::OutFilterEntry>& wanted, Scope& scope) {
   for (const auto& entry : difference(wanted, now)) {
-    if (all.insert(entry).second)
+    if (rules().out_filter.insert(entry).second)
       scope.rules.insert(family_);
     else
-      surplus.add(entry);
+      out_filter_.add(entry);
   }
   for (const auto& entry : difference(now, wanted))
-    if (!surplus.take(entry)) {
-      all.erase(entry);
+    if (!out_filter_.take(entry)) {
+      rules().out_filter.erase(entry);
       scope.rules.insert(family_);
     }
 }
@@ -68,8 +67,7 @@ void SharedEntries::replace(FilterEntries& now, FilterEntries wanted, Scope& sco
   now.elements.each_without(wanted.elements, [&](SetId id, const Element& element) {
     remove_element(id, element, scope);
   });
-  replace(now.out_filter, wanted.out_filter, rules().out_filter, out_filter_, scope);
-  replace(now.in_cluster, wanted.in_cluster, rules().in_cluster, in_cluster_, scope);
+  replace(now.out_filter, wanted.out_filter, scope);
   now = std::move(wanted);
 }
 

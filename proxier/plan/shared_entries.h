@@ -46,9 +46,8 @@ class SharedEntries {
     std::map<T, unsigned> counts_;
   };
 
-  template <typename Entry>
-  void replace(const SortedVector<Entry>& now, const SortedVector<Entry>& wanted,
-               std::set<Entry>& all, Surplus<Entry>& surplus, Scope& scope);
+  void replace(const SortedVector<ipset::OutFilterEntry>& now,
+               const SortedVector<ipset::OutFilterEntry>& wanted, Scope& scope);
   void add_element(ipset::SetId id, const ipset::Element& element, Scope& scope);
   void remove_element(ipset::SetId id, const ipset::Element& element, Scope& scope);
   ipset::RuleParameters& rules() { return state_.rules.at(family_); }
@@ -58,7 +57,6 @@ class SharedEntries {
   Surplus<netlink::IpAddress> addresses_;
   Surplus<std::pair<ipset::SetId, ipset::Element>> elements_;
   Surplus<ipset::OutFilterEntry> out_filter_;
-  Surplus<ipset::InClusterEntry> in_cluster_;
 };
 
 }  // namespace ipvsproxier::plan

@@ -76,7 +76,7 @@ std::optional<Cause> Guards::must_hide(const netlink::VirtualServiceKey& service
 
 void Guards::note_stuck(ipset::SetId set, const ipset::Element& element, Cause cause) {
   if (plan::keeps_source(set, element)) note_unmasqueraded(set, element, cause);
-  if (plan::drops_outside(set, element))
+  if (plan::drops_outside(element))
     blame(unguarded_services_, *plan::guarded_by(set, element).service, cause);
   keep_old_way(set, element);
 }
@@ -118,7 +118,7 @@ bool Guards::lacks_way(const VirtualServiceKey& from) const {
 
 void Guards::keep_old_way(ipset::SetId set, const ipset::Element& element) {
   const auto from = plan::way_from(set, element);
-  if (!from || plan::drops_outside(set, element) || transaction_ == nullptr) return;
+  if (!from || plan::drops_outside(element) || transaction_ == nullptr) return;
   const auto old = transaction_->old_ways.find(*from);
   if (old != transaction_->old_ways.end()) kept_ways_.insert(old->second);
 }
@@ -267,7 +267,7 @@ bool Guards::must_hold(const plan::SetKey& set, const ipset::Element& element) c
   const auto from = plan::way_from(set.id, element);
   if (!from) return false;
   return lacks_way(*from) ||
-         (plan::drops_outside(set.id, element) &&
+         (plan::drops_outside(element) &&
           (families_without_rules_.contains(set.family) || unguarded_services_.contains(*from)));
 }
 
@@ -280,7 +280,7 @@ bool Guards::must_keep(const plan::SetKey& set, const ipset::Element& element) c
   if (plan::masquerades(set.id, element) && keeps_servers(set.id, guarded)) return true;
   if (const auto from = plan::way_from(set.id, element)) {
     if (lacks_servers(*from)) return true;
-    if (!plan::drops_outside(set.id, element) && unguarded_services_.contains(*from)) return true;
+    if (!plan::drops_outside(element) && unguarded_services_.contains(*from)) return true;
   }
   const auto& [service, address, port] = guarded;
   return (service &&

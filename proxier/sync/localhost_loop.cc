@@ -23,28 +23,9 @@ bool tells_the_kernel(const netlink::Error& error) {
 }  // namespace
 
 LocalhostLoop::LocalhostLoop(const plan::PlannerOptions& options, spdlog::logger& logger)
-    : wanted_(options.node_port_localhost),
-      by_iptables_(options.packet_filter == ipset::PacketFilter::iptables),
+    : wanted_(options.serves_localhost()),
       spec_(plan::localhost_links(options.families)),
       logger_(logger) {}
-
-// A rule with a target that iptables lacks would be refused with its whole table. Each question has
-// the kernel run modprobe for what is absent.
-void LocalhostLoop::look_at_rules(Kernel& kernel, std::map<netlink::Family, std::string>& lacking) {
-  if (!by_iptables_) return;
-  const bool again = looks_++ % kLooksBetween == 0;
-  for (const auto& way : spec_.ways) {
-    const auto family = way.localhost.family();
-    auto& translates = translates_.try_emplace(family, false).first->second;
-    if (again && !translates)
-      if (const auto absent = kernel.rules.untranslatable(family))
-        translates = !absent->contains(netlink::Protocol::tcp);
-    if (!translates)
-      lacking.emplace(family,
-                      "iptables of this kernel cannot send packets on (module xt_nat; ipvs-proxier "
-                      "--check tells what else)");
-  }
-}
 
 LocalhostLoop::Kept LocalhostLoop::keep(Kernel& kernel, bool dry) {
   Kept kept;
@@ -68,7 +49,6 @@ LocalhostLoop::Kept LocalhostLoop::keep(Kernel& kernel, bool dry) {
                    fmt::join(kept.written, ", "));
     made_ = true;
   }
-  if (!dry) look_at_rules(kernel, kept.lacking);
   lacking_ = kept.lacking;
   return kept;
 }

@@ -34,18 +34,11 @@ class LocalhostLoop {
   std::size_t leave(netlink::LinkTable& links, std::vector<Failure>& failures);
 
  private:
-  void look_at_rules(Kernel& kernel, std::map<netlink::Family, std::string>& lacking);
-
-  static constexpr unsigned kLooksBetween = 10;
-
   bool wanted_;
-  bool by_iptables_;
   netlink::LoopSpec spec_;
   spdlog::logger& logger_;
-  bool left_ = false;   // nothing of an earlier process is there
-  bool made_ = false;   // it was right once
-  unsigned looks_ = 0;  // since iptables was asked what it lacks
-  std::map<netlink::Family, bool> translates_;
+  bool left_ = false;                               // nothing of an earlier process is there
+  bool made_ = false;                               // it was right once
   std::map<netlink::Family, std::string> lacking_;  // the last answer
 };
 

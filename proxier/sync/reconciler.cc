@@ -39,9 +39,8 @@ Reconciler::Reconciler(Kernel kernel, ReconcilerSettings settings, spdlog::logge
       refusals_(log_.objects()),
       drain_(settings_.drain),
       flows_(settings_.early_flows),
-      take_over_(
-          kernel_.rules, kernel_.other, settings_.remove_nft_leftovers, logger_,
-          settings_.options.differences.take_over_kube_router ? ip_sets_of(kernel_) : nullptr),
+      take_over_(kernel_.rules, kernel_.other, settings_.remove_nft_leftovers, logger_,
+                 ip_sets_of(kernel_), settings_.options.differences.take_over_kube_router),
       firewall_(settings_.find_firewall_warnings, logger_),
       untracked_(settings_.find_untracked_ports, logger_),
       flow_guard_(settings_.find_flow_rules, settings_.flow_table, logger_),
@@ -263,7 +262,6 @@ std::vector<Failure> Reconciler::read_whole(const BoundAddresses* bound) {
   });
   settings_.progress();
   planner_.update(planner_.set_foreign(mirror_.state().foreign, cluster_), cluster_);
-  planner_.update(in_cluster_.look(cluster_, mirror_.state(), kernel_.rules, planner_), cluster_);
   if (!has_mirror()) holding_.begin(cluster_);
   holding_.note(mirror_.state(), planner_);
   if (!has_mirror()) figures_.ask_silently(mirror_.state());
@@ -323,7 +321,6 @@ void Reconciler::end_reading(TimePoint now, Pass& pass) {
   append(pass.failures, std::exchange(reading_.failures, {}));
   pass.sysctls += host_.keep(kernel_.ipvs, has_mirror(), pass);
   touched_.merge(schedulers_.look_again(cluster_, kernel_.ipvs, planner_));
-  touched_.merge(in_cluster_.look(cluster_, mirror_.state(), kernel_.rules, planner_));
   pass.whole = !links_failed_;
   flows_.note_left(planner_.desired(), mirror_.state());
   if (!schedule_.surprised() && !pass.suspect) mirror_.settle();

@@ -42,7 +42,6 @@
 #include "proxier/sync/holding.h"
 #include "proxier/sync/host_keeper.h"
 #include "proxier/sync/host_setup.h"
-#include "proxier/sync/in_cluster_probe.h"
 #include "proxier/sync/kernel.h"
 #include "proxier/sync/localhost_loop.h"
 #include "proxier/sync/read_back.h"
@@ -267,7 +266,6 @@ class Reconciler {
   UntrackedProbe untracked_;
   FlowGuard flow_guard_;
   SchedulerProbe schedulers_;
-  InClusterProbe in_cluster_;
   LocalhostLoop loop_;
   HostKeeper host_;
   SchedulerChanges scheduler_changes_;

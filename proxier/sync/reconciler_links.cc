@@ -100,10 +100,6 @@ std::optional<BoundAddresses> Reconciler::refresh_node(Pass& pass, bool anew) {
 void Reconciler::keep_loop(plan::NodeInfo& node, Pass& pass) {
   auto kept = loop_.keep(kernel_, pass.dry);
   node.no_localhost = std::move(kept.lacking);
-  for (const auto family : settings_.options.families)
-    if (mirror_.state().foreign_sets.contains({family, ipset::SetId::localhost}))
-      node.no_localhost.emplace(
-          family, "another program has a set " + ipset::set_name(ipset::SetId::localhost, family));
   std::move(kept.failures.begin(), kept.failures.end(), std::back_inserter(pass.failures));
   if (pass.dry) return;
   pass.written.links += kept.written.size();

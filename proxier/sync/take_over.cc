@@ -29,12 +29,13 @@ struct TakeOver::Removed {
 
 TakeOver::TakeOver(ipset::RuleTable& rules, std::optional<OtherFilter> other,
                    RemoveNftLeftovers remove_nft_leftovers, spdlog::logger& logger,
-                   ipset::SetTable* router_sets)
+                   ipset::SetTable* ip_sets, bool kube_router)
     : rules_(rules),
       other_(other),
       remove_nft_leftovers_(std::move(remove_nft_leftovers)),
       logger_(logger),
-      router_sets_(router_sets) {}
+      ip_sets_(ip_sets),
+      kube_router_(kube_router) {}
 
 void TakeOver::begin() {
   if (std::exchange(begun_, true)) return;
@@ -61,7 +62,8 @@ void TakeOver::finish(Family family) {
   if (removed.chains + removed.jumps > 0)
     logger_.info("took over from kube-proxy's iptables mode: removed {} chains and {} jumps of {}",
                  removed.chains, removed.jumps, to_string(family));
-  if (no_rules && no_nft && no_other && no_router) pending_.erase(family);
+  const bool no_earlier = remove_earlier_sets(family);
+  if (no_rules && no_nft && no_other && no_router && no_earlier) pending_.erase(family);
 }
 
 bool TakeOver::remove_rules(Family family, Removed& removed) {
@@ -111,7 +113,7 @@ bool TakeOver::remove_other(Family family) {
 
 // Its chain rejects what is no port that it knew. Sets that its network policies use stay.
 bool TakeOver::remove_kube_router(Family family) {
-  if (router_sets_ == nullptr) return true;
+  if (!kube_router_ || ip_sets_ == nullptr) return true;
   const bool legacy_is_other = other_ && other_->filter == ipset::PacketFilter::iptables;
   auto& rules = legacy_is_other ? *other_->rules : rules_;
   Removed removed;
@@ -126,16 +128,32 @@ bool TakeOver::remove_kube_router(Family family) {
   }
   std::size_t sets = 0;
   for (const auto& name : ipset::kube_router_sets(family)) {
-    const auto there = router_sets_->list(name);
+    const auto there = ip_sets_->list(name);
     if (there && !*there) continue;
     const bool known = there || there.error().kind == netlink::ErrorKind::unsupported;
-    if (known && router_sets_->destroy(name)) ++sets;
+    if (known && ip_sets_->destroy(name)) ++sets;
   }
   if (removed.chains + removed.jumps + sets > 0)
     logger_.info(
         "took over from kube-router's service proxy: removed {} chains, {} jumps and {} sets of {}",
         removed.chains, removed.jumps, sets, to_string(family));
   return true;
+}
+
+// After the rules, which used them.
+bool TakeOver::remove_earlier_sets(Family family) {
+  if (ip_sets_ == nullptr) return true;
+  bool done = true;
+  for (const auto& name : ipset::sets_of_earlier_builds(family)) {
+    const auto there = ip_sets_->list(name);
+    if (!there || !*there) continue;
+    if (const auto gone = ip_sets_->destroy(name); !gone) {
+      tell_once(fmt::format("set {} of an earlier version stays: {}; {}", name,
+                            netlink::to_string(gone.error()), next_));
+      done = false;
+    }
+  }
+  return done;
 }
 
 // The IP sets of a family; false: again later. What shuts traffic out goes before what lets it in:

@@ -43,12 +43,12 @@ std::vector<ipset::RuleRemoval> removals_from(ipset::PacketFilter other, netlink
 
 class TakeOver {
  public:
-  // An empty `remove_nft_leftovers`: nothing to remove in nf_tables. `router_sets`: the IP sets, to
-  // remove what kube-router's service proxy left in them and in legacy iptables; nullptr: that
-  // stays.
+  // An empty `remove_nft_leftovers`: nothing to remove in nf_tables. `ip_sets`: from which sets of
+  // earlier builds are removed; nullptr: nobody has IP sets. `kube_router`: what its service proxy
+  // left in IP sets and in legacy iptables is removed as well.
   TakeOver(ipset::RuleTable& rules, std::optional<OtherFilter> other,
            RemoveNftLeftovers remove_nft_leftovers, spdlog::logger& logger,
-           ipset::SetTable* router_sets = nullptr);
+           ipset::SetTable* ip_sets = nullptr, bool kube_router = false);
 
   // Whether there are leftovers to remove, or nobody has looked yet.
   bool pending() const { return !pending_.empty(); }
@@ -71,13 +71,15 @@ class TakeOver {
   bool remove_sets(netlink::Family family, std::size_t& count);
   bool remove_nft(netlink::Family family);
   bool remove_kube_router(netlink::Family family);
+  bool remove_earlier_sets(netlink::Family family);
   void tell_once(const std::string& warning);
 
   ipset::RuleTable& rules_;
   std::optional<OtherFilter> other_;
   RemoveNftLeftovers remove_nft_leftovers_;
   spdlog::logger& logger_;
-  ipset::SetTable* router_sets_;
+  ipset::SetTable* ip_sets_;
+  bool kube_router_;
   std::set<std::string> told_;
   bool begun_ = false;
   const char* next_ = "trying again with the next reading of the kernel";  // after a failure

@@ -90,7 +90,7 @@ Result<TableRules> FakeRuleTable::list(const TableRules& wanted) {
 std::vector<std::string> FakeRuleTable::surplus_in(const Chains& chains, const TableRules& wanted) {
   std::vector<std::string> surplus;
   for (const auto& [name, rules] : chains)
-    if (ipset::is_made_for_addresses(name) &&
+    if (ipset::is_of_earlier_build(name) &&
         std::ranges::find(wanted.chains, name, &Chain::name) == wanted.chains.end())
       surplus.push_back(name);
   return surplus;
@@ -128,20 +128,10 @@ Status FakeRuleTable::check_rule(const Chains& chains, const Rule& rule) const {
   for (const auto& match : rule.matches)
     if (const auto* set = std::get_if<ipset::SetMatch>(&match); set && !has_set(set->set))
       return Error{.kind = ErrorKind::missing, .where = "the set " + set->set + " does not exist"};
-  for (const auto& match : rule.matches)
-    if (const auto* port = std::get_if<ipset::DestinationPortMatch>(&match);
-        port && absent_translations.contains(port->protocol))
-      return Error{.kind = ErrorKind::missing, .where = "no match of ports of this protocol"};
   if (const auto* jump = std::get_if<ipset::JumpTarget>(&rule.target);
       jump && chains.count(jump->chain) == 0)
     return Error{.kind = ErrorKind::missing, .where = "no chain or target " + jump->chain};
   return {};
-}
-
-ipset::Result<std::set<netlink::Protocol>> FakeRuleTable::untranslatable(Family family) {
-  if (auto fault = faults.next("ask for extensions of " + std::string(to_string(family))))
-    return *std::move(fault);
-  return absent_translations;
 }
 
 bool FakeRuleTable::is_led_to(const Chains& chains, const std::string& chain) {

@@ -27,12 +27,7 @@ class FakeRuleTable : public ipset::RuleTable {
   netlink::Result<bool> set_aside(const ipset::ChainMove& move,
                                   const ipset::RuleRemoval& surplus) override;
 
-  ipset::Result<std::set<netlink::Protocol>> untranslatable(netlink::Family family) override;
   std::uint64_t commits() const { return commits_; }
-
-  // Without xt_tcpudp, xt_sctp or xt_nat: rules with ports and a DNAT target of these protocols
-  // are refused.
-  std::set<netlink::Protocol> absent_translations;
 
   // Consulted before every call: "list IPv4 nat", "write IPv4 nat", "write IPv4 filter with match
   // ipvs", "remove from IPv4 nat", "set aside in IPv4 nat".

@@ -97,11 +97,10 @@ TEST_CASE("kernel: find out why: each trouble, and the command that shows it") {
   // A node port answers on other nodes only.
   CHECK(answer(cluster.client(), Protocol::tcp, "10.200.0.2", 30080, kShortWait) == "no answer");
   tells(world.ipvsctl("service default/api"),
-        {"(from outside it is dropped: none is on this node)", "10.244.1.11:8080",
-         "not on this node (traffic policy Local)"});
-  tells(
-      world.ipvsctl("explain 203.0.113.7 10.200.0.2:30080"),
-      {"It is dropped at filter INPUT: KUBE-IPVS-FILTER", "KUBE-IN-CLUSTER-ONLY dst,dst -j DROP"});
+        {"(policy Local, but none is on this node: Cluster)", "10.244.1.11:8080",
+         "no answer comes back, 0 here and 1 elsewhere"});
+  tells(world.ipvsctl("explain 203.0.113.7 10.200.0.2:30080"),
+        {"Beware: 10.244.1.11 answers to 203.0.113.7 itself"});
   CHECK(answer(cluster.node(), Protocol::tcp, "10.200.0.2", 30080) == "remote-1 sees 10.200.0.2");
   CHECK(answer(cluster.local(2), Protocol::tcp, "10.200.0.2", 30080) ==
         "remote-1 sees 10.244.0.12");

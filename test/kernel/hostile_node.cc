@@ -164,16 +164,9 @@ ServedObjects HostileNode::now_served() const {
   return objects;
 }
 
-// What of a line stays when other objects come. Sets grow with what is in them, and where an
-// address of policy Local stands in its search depends on the others
-// (ipset/rules/address_search.h).
+// What of a line stays when other objects come. Sets grow with what is in them.
 std::string HostileNode::lasting_part(const std::string& line) {
-  static const std::string kSearch = "KUBE-IN-CLUSTER";
-  if (line.starts_with("create ")) return "";
-  const auto chain = line.find(kSearch);
-  if (chain == std::string::npos || !(line.starts_with("-A " + kSearch) || line.starts_with(":")))
-    return line;
-  return line.find(" -j DNAT ") == std::string::npos ? "" : line.substr(line.find(" -d "));
+  return line.starts_with("create ") ? "" : line;
 }
 
 std::optional<double> HostileNode::seconds_of_change() {

@@ -243,7 +243,8 @@ void move_and_change(int rounds) {
   askers.end({"local-1", "remote-1"});
 }
 
-TEST_CASE("kernel: endpoints of policy Local move and the policy changes, once") {
+TEST_CASE("kernel: endpoints of policy Local move and the policy changes, once",
+          "[local_policy_once]") {
   move_and_change(1);
 }
 

@@ -225,14 +225,14 @@ std::set<std::string> FakeDaemon::dump() {
     if (plan::dummy_number(link)) lines.insert("address " + address.to_string());
   for (const auto& route : links.local_routes()) lines.insert("local route " + route.to_string());
   for (auto family : settings_.options.families) {
-    for (auto id : ipset::kIpSetIds) {
+    for (auto id : ipset::sets_of(settings_.options.packet_filter)) {
       const auto name = ipset::set_name(id, family);
       const auto set = sets.read(name).value();
       if (!set || (ipset::is_made_late(id) && set->elements.empty())) continue;
       lines.insert("set " + name);
       for (const auto& element : set->elements) lines.insert(line_of(name, element));
     }
-    for (auto table : {ipset::Table::filter, ipset::Table::nat})
+    for (auto table : ipset::tables_of(settings_.options.packet_filter))
       for (const auto& [chain, list] : rules.lines(family, table))
         for (std::size_t i = 0; i < list.size(); ++i)
           lines.insert(fmt::format("rule {} {} {} {}: {}", netlink::to_string(family),
@@ -273,7 +273,7 @@ std::set<std::string> FakeDaemon::found() {
 std::set<std::string> FakeDaemon::wrong_rules() {
   std::set<std::string> result;
   for (const auto& [family, parameters] : planned().rules)
-    for (const auto& table : ipset::rules_for(family, parameters))
+    for (const auto& table : ipset::rules_for(settings_.options.packet_filter, family, parameters))
       if (!ipset::holds(rules.read(table), table))
         result.insert(fmt::format("rules of {} {}", netlink::to_string(family),
                                   ipset::to_string(table.table)));

@@ -2,7 +2,6 @@
 #include <stdexcept>
 #include <utility>
 
-#include "ipset/rules/address_search.h"
 #include "test/support/fake_daemon.h"
 
 namespace ipvsproxier::test {
@@ -46,10 +45,16 @@ bool guards_node_port(SetId set, const Element& element, const VirtualServiceKey
 // Who keeps his source, is sent on, or is dropped, by the policy of a Service.
 bool is_policy_set(SetId set) {
   using enum SetId;
-  const auto all = {
-      load_balancer_local, node_port_local_tcp, node_port_local_udp, node_port_local_sctp_hash,
-      in_cluster,          in_cluster_only,     nft_in_cluster};
+  const auto all = {load_balancer_local, node_port_local_tcp, node_port_local_udp,
+                    node_port_local_sctp_hash, nft_in_cluster};
   return std::ranges::find(all, set) != all.end();
+}
+
+// None of a set that the packet filter does not have.
+const ipset::ElementSet& elements_of(const plan::DesiredState& desired, const plan::SetKey& key) {
+  static const ipset::ElementSet kNone;
+  const auto found = desired.sets.find(key);
+  return found == desired.sets.end() ? kNone : found->second;
 }
 
 plan::SetKey set_key(const std::string& name) {
@@ -109,29 +114,18 @@ void KernelWatch::expect(plan::DesiredState desired) {
     const auto family = key.address.family();
     for (auto id : {SetId::node_port_tcp, SetId::node_port_udp, SetId::node_port_local_tcp,
                     SetId::node_port_local_udp})
-      for (const auto& element : desired_.sets.at({family, id}))
+      for (const auto& element : elements_of(desired_, {family, id}))
         if (guards_node_port(id, element, key))
           guards_[key].emplace(plan::SetKey{family, id}, element);
   }
-}
-
-bool has_entries(const std::vector<ipset::Chain>& chains,
-                 const std::set<ipset::InClusterEntry>& wanted) {
-  const auto has = ipset::entries_in(chains);
-  return std::ranges::all_of(wanted, [&](const auto& entry) {
-    return std::ranges::any_of(has, [&](const auto& one) { return ipset::same_key(one, entry); });
-  });
 }
 
 // Whether the kernel has all desired rules, and those of these sets.
 bool KernelWatch::rules_cover(Family family, const std::set<SetId>& sets) const {
   auto parameters = desired_.rules.at(family);
   parameters.non_empty.insert(sets.begin(), sets.end());
-  // The chains of addresses differ while there are more of them.
-  const auto sent_on = std::exchange(parameters.in_cluster, {});
-  for (const auto& wanted : ipset::rules_for(family, parameters)) {
+  for (const auto& wanted : ipset::rules_for(desired_.packet_filter, family, parameters)) {
     const auto actual = rules_.read(wanted);
-    if (wanted.table == ipset::Table::nat && !has_entries(actual.chains, sent_on)) return false;
     if (actual.jumps.size() != wanted.jumps.size()) return false;
     for (const auto& chain : wanted.chains) {
       const auto found = std::find_if(actual.chains.begin(), actual.chains.end(),
@@ -185,7 +179,7 @@ void KernelWatch::saw(const netlink::AddressOp& op) {
     const auto family = op.address.family();
     if (!bound) return;
     exposed(to_string(op), family,
-            {{plan::SetKey{family, SetId::ipvs_ips}, ipset::IpElement{op.address}}});
+            {{plan::SetKey{family, ipset::vip_set(desired_.packet_filter)}, ipset::IpElement{op.address}}});
     bool wanted = false;
     bool present = false;
     for (auto it = desired_.services.lower_bound({op.address});

@@ -270,8 +270,6 @@ plan::PlannerOptions RandomCluster::options() {
   options.differences.scheduler_fallback = chance(50);
   options.differences.service_annotations = annotations_() % 4 != 0;
   options.differences.in_cluster_clients = policy_() % 4 != 0;
-  // Often less than is asked for.
-  if (policy_() % 2 == 0) options.most_in_cluster_rules = policy_() % 8 * 16;
   if (policy_() % 2 == 0)
     options.in_cluster_ranges = {prefix("240.0.0.0/4"), prefix("fd69:7076:7300::/64")};
   options.allow_external_ips = chance(90);

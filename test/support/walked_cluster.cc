@@ -117,7 +117,6 @@ WalkedCluster walked_cluster(RandomCluster& random, int services) {
   if (random.chance(70)) world.options.interface_prefix = "cni";
   if (random.chance(50)) world.bridge_calls = {Family::ipv4, Family::ipv6};
   world.options.differences.in_cluster_clients = random.chance(50);
-  world.options.most_in_cluster_rules = plan::PlannerOptions().most_in_cluster_rules;
   world.options.node_port_localhost = random.chance(30);
   world.options.in_cluster_ranges = {prefix("240.0.0.0/4"), prefix("fd69:7076:7300::/64")};
   return world;

@@ -57,13 +57,13 @@ std::uint64_t mask(const StatusFields& lines, const std::string& name) {
 constexpr std::uint64_t kAllowed = (1U << 10U) | (1U << 12U) | (1U << 13U);
 constexpr char kShow[] = "cat /proc/self/status";
 
-TEST_CASE("what in-cluster clients need is loaded while that is allowed, if they are wanted") {
-  const auto iptables = ipset::PacketFilter::iptables;
-  for (const auto* module : {"xt_nat", "xt_tcpudp", "xt_sctp"}) {
-    CHECK(needed_modules(iptables, true).contains(module));
-    CHECK_FALSE(needed_modules(iptables, false).contains(module));
-    CHECK_FALSE(needed_modules(ipset::PacketFilter::nftables, true).contains(module));
-  }
+TEST_CASE("what rules of iptables and links of localhost need is loaded while that is allowed") {
+  using enum ipset::PacketFilter;
+  CHECK(needed_modules(iptables, true).contains("xt_tcpudp"));
+  CHECK_FALSE(needed_modules(nftables, true).contains("xt_tcpudp"));
+  CHECK(needed_modules(nftables, true).contains("veth"));
+  CHECK_FALSE(needed_modules(nftables, false).contains("veth"));
+  CHECK_FALSE(needed_modules(iptables, true).contains("veth"));
 }
 
 TEST_CASE("what is started after privileges were dropped has no more than what is kept") {

@@ -1,6 +1,7 @@
 #pragma once
 
-// Options of a planner with in-cluster clients (Differences::in_cluster_clients), by packet filter.
+// Options of a planner that sends clients within the cluster on
+// (PlannerOptions::sends_clients_on()).
 
 #include "proxier/plan/planner.h"
 #include "test/unit/planned_lines.h"
@@ -12,13 +13,6 @@ inline plan::PlannerOptions in_cluster_options() {
   options.packet_filter = ipset::PacketFilter::nftables;
   options.differences.in_cluster_clients = true;
   options.node_port_addresses = {prefix("10.0.0.0/24")};
-  return options;
-}
-
-inline plan::PlannerOptions iptables_options() {
-  auto options = in_cluster_options();
-  options.packet_filter = ipset::PacketFilter::iptables;
-  options.differences.short_paths = true;
   return options;
 }
 

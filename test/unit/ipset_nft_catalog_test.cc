@@ -271,7 +271,7 @@ TEST_CASE("nf_tables: verdicts and jumps go to chains that exist, the kernel cal
 }
 
 TEST_CASE("each packet filter has its sets and tables") {
-  CHECK(sets_of(PacketFilter::iptables).size() == 22);
+  CHECK(sets_of(PacketFilter::iptables).size() == 19);
   CHECK(sets_of(PacketFilter::nftables).size() == 10);
   for (const auto filter : {PacketFilter::iptables, PacketFilter::nftables}) {
     CHECK(sets_of(filter).back() == vip_set(filter));

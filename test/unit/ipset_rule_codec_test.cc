@@ -6,7 +6,6 @@
 
 #include <catch2/catch.hpp>
 
-#include "ipset/rules/address_search.h"
 #include "ipset/rules/entry_rules.h"
 #include "ipset/rules/rule_catalog.h"
 #include "test/rule_bytes.h"
@@ -64,29 +63,6 @@ EntryParts without_verdict(Family family, const Bytes& entry) {
   auto parts = *split_entry(family, entry);
   if (parts.target.name.empty()) std::fill(parts.target.data.begin(), parts.target.data.end(), 0);
   return parts;
-}
-
-TEST_CASE("rules of a search for addresses survive encoding and decoding") {
-  CatalogSets sets;
-  for (const auto family : netlink::kFamilies) {
-    const auto vip =
-        *netlink::IpAddress::parse(family == Family::ipv4 ? "192.0.2.10" : "2001:db8::a");
-    std::set<InClusterEntry> entries;
-    for (const auto protocol :
-         {netlink::Protocol::tcp, netlink::Protocol::udp, netlink::Protocol::sctp})
-      for (std::uint16_t port = 1; port < 8; ++port)
-        entries.insert({vip, protocol, port, vip, 65535});
-    std::size_t rules = 0;
-    for (const auto& chain : search_chains("X", family, entries))
-      for (const auto& rule : chain.rules) {
-        const auto bytes = encode_rule(rule, family, sets);
-        REQUIRE(bytes);
-        const auto label = test::label_of(family, *bytes);
-        CHECK(decode_rule(family, test::as_read(rule, family, *bytes), label, sets) == rule);
-        ++rules;
-      }
-    CHECK(rules > entries.size());
-  }
 }
 
 TEST_CASE("the rule of our health server's port survives encoding and decoding") {

@@ -376,6 +376,9 @@ void compare(const RandomPacket& packet, const Pair& pair, Counts& counts) {
   INFO("nf_tables\n" << way_of(native));
   CHECK((is_certain(legacy) && is_certain(native)));
   count(packet, native, counts);
+  // What only nf_tables does.
+  if (pair.world.options.differences.in_cluster_clients || pair.world.options.node_port_localhost)
+    return;
   if (outcome_of(legacy, true) == outcome_of(native, true)) return;
   const auto exception = exception_of(pair, packet.flow, ways);
   ++counts["exception: " + exception];
@@ -416,12 +419,16 @@ void check_coverage(const Counts& counts) {
   }
 }
 
-TEST_CASE("random clusters, random packets: both packet filters do the same") {
+TEST_CASE("random clusters, random packets: both packet filters do the same of what both have") {
   Counts counts;
   for (std::uint32_t seed = 0; seed < test::seeds(kClusters); ++seed) {
     INFO("seed " << seed);
     test::RandomCluster random(seed);
-    const auto world = test::walked_cluster(random, 30);
+    auto world = test::walked_cluster(random, 30);
+    if (seed % 4 != 0) {
+      world.options.differences.in_cluster_clients = false;
+      world.options.node_port_localhost = false;
+    }
     Side iptables(world, PacketFilter::iptables);
     Side nftables(world, PacketFilter::nftables);
     Packets packets(random, world, iptables);

@@ -15,6 +15,13 @@ namespace {
 using Json = nlohmann::json;
 using test::ip;
 
+// Of a node with nf_tables, where clients within the cluster are sent on.
+plan::PlannerOptions nftables_options() {
+  auto options = test::options_v4();
+  options.packet_filter = ipset::PacketFilter::nftables;
+  return options;
+}
+
 std::optional<inspect::ServicePage> facts_of(
     const model::ClusterState& cluster, const std::string& name = "web",
     const plan::PlannerOptions& options = test::options_v4()) {
@@ -151,7 +158,7 @@ TEST_CASE("who reaches what is told of kube-proxy's way, too") {
 }
 
 TEST_CASE("an address for clients within the cluster is told with its endpoints") {
-  auto options = test::options_v4();
+  auto options = nftables_options();
   options.in_cluster_ranges = {test::prefix("240.0.0.0/4")};
   auto web = balanced().services.begin()->second;
   web.internal_policy_local = true;
@@ -167,7 +174,7 @@ TEST_CASE("an address for clients within the cluster is told with its endpoints"
 }
 
 TEST_CASE("the page of a Service tells its spec, its endpoints and what came of them") {
-  auto whole = page_of(balanced());
+  auto whole = page_of(balanced(), nftables_options());
   auto served = virtual_of("10.96.0.9");
   served.reading->traffic = {
       .connections = 7, .connection_rate = 1, .byte_rate_in = 2, .byte_rate_out = 3};

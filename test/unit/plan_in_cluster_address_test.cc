@@ -37,9 +37,8 @@ PlannerOptions ranged_options(const char* range = "240.0.0.0/4") {
 }
 
 TEST_CASE("both policies Local: in-cluster clients go to an address of the node's own") {
-  for (const auto filter : {ipset::PacketFilter::iptables, ipset::PacketFilter::nftables}) {
+  {
     auto options = ranged_options();
-    options.packet_filter = filter;
     const auto lines = planned(both_local(), {e1(), e2()}, options);
     const auto servers = servers_of(lines);
     const Lines here{"10.244.0.3:8080"};
@@ -48,16 +47,10 @@ TEST_CASE("both policies Local: in-cluster clients go to an address of the node'
     CHECK(servers.at("10.96.0.9:443/TCP") == here);
     CHECK(servers.at("250.96.0.9:443/TCP") == Lines{"10.244.0.3:8080", "10.244.1.4:8080"});
     CHECK(starting(lines, "address 250.96.0.9").size() == 1);
-    if (filter == ipset::PacketFilter::nftables) {
-      CHECK(starting(lines, "element ip kube-ipvs in_cluster ") ==
-            Lines{"element ip kube-ipvs in_cluster 10.0.0.1,tcp:30443,250.96.0.9:443",
-                  "element ip kube-ipvs in_cluster 192.0.2.10,tcp:443,250.96.0.9:443"});
-      CHECK(starting(lines, "element ip kube-ipvs services 250.96.0.9,tcp:443,cluster").size() ==
-            1);
-    } else {
-      CHECK(starting(lines, "element KUBE-CLUSTER-IP 250.96.0.9,tcp:443").size() == 1);
-      CHECK(starting(lines, "element KUBE-IPVS-IPS 250.96.0.9").size() == 1);
-    }
+    CHECK(starting(lines, "element ip kube-ipvs in_cluster ") ==
+          Lines{"element ip kube-ipvs in_cluster 10.0.0.1,tcp:30443,250.96.0.9:443",
+                "element ip kube-ipvs in_cluster 192.0.2.10,tcp:443,250.96.0.9:443"});
+    CHECK(starting(lines, "element ip kube-ipvs services 250.96.0.9,tcp:443,cluster").size() == 1);
     options.differences.in_cluster_clients = false;
     const auto off = servers_of(planned(both_local(), {e1(), e2()}, options));
     CHECK(off.size() == 3);

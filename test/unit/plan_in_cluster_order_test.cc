@@ -17,7 +17,6 @@ namespace {
 using test::e1;
 using test::e2;
 using test::in_cluster_options;
-using test::iptables_options;
 
 // The last places at which clients are let in or dropped, and real servers come or begin to leave.
 struct PlacesOfChange {
@@ -61,45 +60,6 @@ TEST_CASE(
   const auto goes = diff(elsewhere, kernel.state);
   CHECK(places_in(goes).verdicts > 0);
   CHECK(places_in(goes).verdicts < places_in(goes).servers);
-}
-
-TEST_CASE("policy Local with iptables: nobody is sent on to a cluster IP that is not there yet") {
-  auto service = test::local_load_balancer();
-  const auto state = [](const api::Service& one) {
-    const auto cluster = test::cluster_of({one, test::slice_of(one, 8080, {e2()})});
-    return plan(cluster, test::vector_node(), iptables_options()).state;
-  };
-  service.external_policy_local = false;
-  const auto before = state(service);
-  service.external_policy_local = true;
-  service.cluster_ips = {test::ip("10.96.0.77")};
-  const bool comes_late = GENERATE(true, false);
-  auto kernel = test::KernelModel::empty_for(before);
-  kernel.apply(diff(before, kernel.state));
-  const auto after = state(service);
-  if (!comes_late)
-    kernel.state.services->emplace(
-        netlink::VirtualServiceKey{test::ip("10.96.0.77"), netlink::Protocol::tcp, 443},
-        ActualService{
-            after.services.at({test::ip("10.96.0.77"), netlink::Protocol::tcp, 443}).service,
-            RealServers{}});
-  int place = 0;
-  int sent_on = 0;
-  int exposed = 0;
-  const auto transaction = diff(after, kernel.state);
-  for (const auto& phase : transaction.phases) {
-    ++place;
-    if (const auto* changes = std::get_if<std::vector<SetChange>>(&phase.work))
-      for (const auto& change : *changes)
-        if (change.set.id == ipset::SetId::in_cluster && sent_on == 0) sent_on = place;
-    if (std::holds_alternative<std::vector<netlink::IpvsOp>>(phase.work) && exposed == 0)
-      exposed = place;
-  }
-  CHECK(exposed > 0);
-  CHECK(sent_on > 0);
-  CHECK(sent_on > exposed);  // behind the real servers there
-  kernel.apply(transaction);
-  CHECK(diff(after, kernel.state).empty());
 }
 
 }  // namespace

@@ -9,14 +9,12 @@
 
 #include <catch2/catch.hpp>
 
-#include "ipset/rules/address_search.h"
 #include "proxier/plan/in_cluster.h"
 
 namespace ipvsproxier::plan {
 namespace {
 
 using ipset::DestinationElement;
-using ipset::InClusterEntry;
 using netlink::Family;
 using netlink::IpAddress;
 using netlink::Protocol;
@@ -24,7 +22,6 @@ using netlink::VirtualServiceKey;
 using Keys = InClusterWays::Keys;
 
 const SetKey kWays{Family::ipv4, ipset::SetId::nft_in_cluster};
-const TableKey kNat{Family::ipv4, ipset::Table::nat};
 
 // A port of the cluster IP of a Service.
 VirtualServiceKey goal(std::uint16_t port) {
@@ -46,17 +43,6 @@ Transaction adding(const std::vector<ipset::Element>& elements) {
           .sent_on = {},
           .ways = {},
           .old_ways = {}};
-}
-
-ipset::TableRules nat_of(const std::set<InClusterEntry>& entries) {
-  return {.family = Family::ipv4,
-          .table = ipset::Table::nat,
-          .chains = ipset::search_chains("KUBE-IN-CLUSTER", Family::ipv4, entries),
-          .jumps = {}};
-}
-
-InClusterEntry entry(const VirtualServiceKey& key, const VirtualServiceKey& to) {
-  return {key.address, key.protocol, key.port, to.address, to.port};
 }
 
 // A Service has many ports, and its addresses change for ever.
@@ -119,34 +105,6 @@ TEST_CASE("ways of in-cluster clients: those that are past are forgotten where t
   }
   CHECK(ways.to(goal(0)).contains(from(1, 80)));  // now
   CHECK(ways.to(goal(0)).contains(from(2, 80)));  // before
-}
-
-// A commit of iptables has all chains; only what it changes is new.
-TEST_CASE("ways of in-cluster clients: those of rules are known once the rules are") {
-  InClusterWays ways;
-  ActualState kernel;
-  kernel.services.emplace();
-  std::set<InClusterEntry> entries;
-  for (std::uint32_t i = 0; i < 100; ++i) entries.insert(entry(from(i, 80), goal(80)));
-  kernel.rules[kNat] = nat_of(entries);
-  auto changed = entries;
-  changed.erase(entry(from(7, 80), goal(80)));
-  changed.insert(entry(from(7, 80), goal(81)));
-  const auto commit = [&](const std::set<InClusterEntry>& next) {
-    const auto nat = nat_of(next);
-    ways.note({.phases = {{.name = "turn ways", .work = std::vector{nat}}},
-               .sent_on = {},
-               .old_ways = {}},
-              kernel);
-    kernel.commit(nat);
-  };
-  commit(changed);
-  CHECK(ways.to(goal(80)).size() == 100);
-  CHECK(ways.to(goal(81)) == Keys{from(7, 80)});
-  changed.insert(entry(from(200, 80), goal(82)));
-  commit(changed);
-  CHECK(ways.to(goal(82)) == Keys{from(200, 80)});
-  CHECK(ways.size() == 102);
 }
 
 }  // namespace

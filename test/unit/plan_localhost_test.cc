@@ -32,10 +32,10 @@ using test::starting;
 
 constexpr const char* kBehindLoop = "169.254.107.3:30080/TCP";
 
-PlannerOptions localhost_options(ipset::PacketFilter filter = ipset::PacketFilter::iptables) {
+PlannerOptions localhost_options() {
   auto options = test::vector_options();
   options.differences = {};
-  options.packet_filter = filter;
+  options.packet_filter = ipset::PacketFilter::nftables;
   options.node_port_localhost = true;
   return options;
 }
@@ -52,9 +52,13 @@ TEST_CASE("localhost: a node port has a virtual service behind the loop, and ele
   CHECK(servers_of(lines).at(kBehindLoop) == Lines{"10.244.0.3:8080", "10.244.1.4:8080"});
   CHECK_FALSE(servers_of(lines).contains("10.0.0.1:30080/TCP"));
   CHECK(starting(lines, "address 169") == Lines{"address 169.254.107.3"});
-  CHECK(starting(lines, "element KUBE-IPVS-IPS 169") ==
-        Lines{"element KUBE-IPVS-IPS 169.254.107.3"});
-  CHECK(starting(lines, "element KUBE-NODE-PORT") == Lines{"element KUBE-NODE-PORT-TCP 30080"});
+  CHECK(starting(lines, "element ip kube-ipvs vips 169") ==
+        Lines{"element ip kube-ipvs vips 169.254.107.3"});
+  CHECK(starting(lines, "element ip kube-ipvs localhost") ==
+        Lines{"element ip kube-ipvs localhost 127.0.0.1,tcp:30080,169.254.107.1:30080"});
+  CHECK(starting(lines, "element ip kube-ipvs services 169") ==
+        Lines{"element ip kube-ipvs services 169.254.107.3,tcp:30080,mark"});
+  CHECK(starting(lines, "element ip kube-ipvs on_links 169").empty());
   // Beside others.
   options.node_port_primary = true;
   const auto both = servers_of(planned(service, {e1()}, options));
@@ -63,13 +67,6 @@ TEST_CASE("localhost: a node port has a virtual service behind the loop, and ele
   options.node_port_primary = false;
   options.node_port_addresses = {test::prefix("0.0.0.0/0")};
   CHECK(servers_of(planned(service, {e1()}, options)).contains("10.0.0.1:30080/TCP"));
-
-  const auto nft = planned(service, {e1()}, localhost_options(ipset::PacketFilter::nftables));
-  CHECK(starting(nft, "element ip kube-ipvs localhost") ==
-        Lines{"element ip kube-ipvs localhost 127.0.0.1,tcp:30080,169.254.107.1:30080"});
-  CHECK(starting(nft, "element ip kube-ipvs services 169") ==
-        Lines{"element ip kube-ipvs services 169.254.107.3,tcp:30080,mark"});
-  CHECK(starting(nft, "element ip kube-ipvs on_links 169").empty());
 }
 
 TEST_CASE("localhost: an opt-in, which no range includes") {
@@ -88,39 +85,29 @@ TEST_CASE("localhost: an opt-in, which no range includes") {
 TEST_CASE("localhost: a port without an endpoint is left to the host, which refuses") {
   auto service = test::node_port_service();
   service.ports.front().protocol = GENERATE(Protocol::tcp, Protocol::sctp);
-  const bool is_tcp = service.ports.front().protocol == Protocol::tcp;
-  const auto leading = [&](ipset::PacketFilter filter, const std::vector<api::Endpoint>& some,
-                           const char* set) {
-    return starting(planned(service, some, localhost_options(filter)),
-                    std::string("element ") + set + " 127.0.0.1");
+  const auto leading = [&](const std::vector<api::Endpoint>& some) {
+    return starting(planned(service, some, localhost_options()),
+                    "element ip kube-ipvs localhost 127.0.0.1");
   };
-  using enum ipset::PacketFilter;
-  CHECK(leading(iptables, {e1()}, "KUBE-LOCALHOST") ==
-        Lines{std::string("element KUBE-LOCALHOST 127.0.0.1,") + (is_tcp ? "tcp" : "sctp") +
-              ":30080"});
-  CHECK(leading(iptables, {}, "KUBE-LOCALHOST").empty());
-  CHECK(leading(nftables, {e1()}, "ip kube-ipvs localhost").size() == 1);
-  CHECK(leading(nftables, {}, "ip kube-ipvs localhost").empty());
+  CHECK(leading({e1()}).size() == 1);
+  CHECK(leading({}).empty());
 }
 
 TEST_CASE("localhost: what guards the loop is there as long as something is behind it") {
-  const auto filter = GENERATE(ipset::PacketFilter::iptables, ipset::PacketFilter::nftables);
   const auto service = test::node_port_service();
   const auto cluster = test::cluster_of({service, test::slice_of(service, 8080, {e1()})});
-  auto without = localhost_options(filter);
+  auto without = localhost_options();
   without.node_port_localhost = false;
   without.node_port_primary = true;
   const std::vector states{plan(cluster, test::vector_node(), without).state,
-                           plan(cluster, test::vector_node(), localhost_options(filter)).state};
+                           plan(cluster, test::vector_node(), localhost_options()).state};
   auto kernel = test::KernelModel::empty_for(states[0]);
   kernel.apply(diff(states[0], kernel.state));
   const auto& loop = ipset::localhost_loop(netlink::Family::ipv4);
   bool was_there = false;
   const auto check = [&] {
-    const auto table =
-        filter == ipset::PacketFilter::iptables ? ipset::Table::filter : ipset::Table::kube_ipvs;
-    const bool guarded =
-        ipset::is_about_loop(kernel.state.rules.at({netlink::Family::ipv4, table}));
+    const bool guarded = ipset::is_about_loop(
+        kernel.state.rules.at({netlink::Family::ipv4, ipset::Table::kube_ipvs}));
     const auto first = kernel.state.services->lower_bound({loop.server});
     const bool there =
         kernel.state.addresses->contains(loop.server) ||
@@ -145,8 +132,8 @@ TEST_CASE("localhost: what guards the loop is there as long as something is behi
 TEST_CASE("localhost: a Service of policy Local has endpoints here, or all for clients within") {
   auto service = test::node_port_service();
   service.external_policy_local = true;
-  for (const auto filter : {ipset::PacketFilter::iptables, ipset::PacketFilter::nftables}) {
-    auto options = localhost_options(filter);
+  {
+    auto options = localhost_options();
     options.node_port_primary = true;
     options.differences.in_cluster_clients = false;
     CHECK(servers_of(planned(service, {e1(), e2()}, options)).at(kBehindLoop) ==
@@ -157,9 +144,8 @@ TEST_CASE("localhost: a Service of policy Local has endpoints here, or all for c
     CHECK(servers_of(lines).at(kBehindLoop) == Lines{"10.244.0.3:8080", "10.244.1.4:8080"});
     CHECK(servers_of(lines).at("10.0.0.1:30080/TCP") == Lines{"10.244.0.3:8080"});
     // Masqueraded in any case: nobody else knows the address of the loop.
-    if (filter == ipset::PacketFilter::nftables)
-      CHECK(starting(lines, "element ip kube-ipvs services 169") ==
-            Lines{"element ip kube-ipvs services 169.254.107.3,tcp:30080,mark"});
+    CHECK(starting(lines, "element ip kube-ipvs services 169") ==
+          Lines{"element ip kube-ipvs services 169.254.107.3,tcp:30080,mark"});
   }
 }
 
@@ -205,6 +191,10 @@ TEST_CASE(
   other.no_localhost[netlink::Family::ipv4] = "no veth";
   CHECK(problems_of(other, localhost_options()) == Lines{begin + "no veth"});
   options = localhost_options();
+  options.packet_filter = ipset::PacketFilter::iptables;
+  CHECK(problems_of(node, options, &has) ==
+        Lines{begin + "legacy iptables has no rules for it; --packet-filter=nftables has"});
+  CHECK_FALSE(has);
   options.node_port_localhost = false;
   CHECK(problems_of(other, options).empty());
 }

@@ -157,6 +157,7 @@ TEST_CASE("ownership: a Service is planned again for foreign ones at what this n
   auto options = test::vector_options();
   options.differences = {};
   options.node_port_localhost = true;
+  options.packet_filter = ipset::PacketFilter::nftables;
   options.in_cluster_ranges = {test::prefix("240.0.0.0/4")};
   for (const char* theirs : {"250.96.0.9", "169.254.107.3"}) {
     INFO(theirs);

@@ -281,26 +281,20 @@ TEST_CASE("guards: a node port waits for no other virtual service of its number"
 // A packet filter that still drops all others is told of it by nothing but the element.
 TEST_CASE("guards: in-cluster clients keep their way while all others are dropped") {
   Guards guards;
-  const plan::SetKey way{Family::ipv4, SetId::in_cluster};
   const plan::SetKey map{Family::ipv4, SetId::nft_in_cluster};
   const ipset::Element entry =
       ipset::DestinationElement{kGuardedVip, Protocol::tcp, 80, kOtherVip, 80};
-  CHECK_FALSE(guards.must_keep(way, port_of(kGuarded)));
   CHECK_FALSE(guards.must_keep(map, entry));
-  SECTION("iptables") {
-    guards.note_stuck(SetId::in_cluster_only, port_of(kGuarded), Cause::node);
-    CHECK(guards.must_keep(way, port_of(kGuarded)));
-  }
-  SECTION("nf_tables") {
-    guards.note_unguarded(SetId::nft_services,
-                          ipset::ServiceElement{.ip = kGuardedVip,
-                                                .protocol = Protocol::tcp,
-                                                .port = 80,
-                                                .verdict = ipset::ServiceVerdict::local},
-                          Cause::node);
-    CHECK(guards.must_keep(map, entry));
-  }
-  CHECK_FALSE(guards.must_keep(way, port_of(kDns)));
+  guards.note_unguarded(SetId::nft_services,
+                        ipset::ServiceElement{.ip = kGuardedVip,
+                                              .protocol = Protocol::tcp,
+                                              .port = 80,
+                                              .verdict = ipset::ServiceVerdict::local},
+                        Cause::node);
+  CHECK(guards.must_keep(map, entry));
+  const ipset::Element other =
+      ipset::DestinationElement{kOtherVip, Protocol::tcp, 81, kGuardedVip, 80};
+  CHECK_FALSE(guards.must_keep(map, other));
 }
 
 // An object may have 100,000s of endpoints that the kernel refuses, and as many addresses.

@@ -1,5 +1,5 @@
 // Services of external policy Local that in-cluster clients reach by way of the cluster IP
-// (Differences::in_cluster_clients), with iptables, on fakes: what one of them may cost the others.
+// (PlannerOptions::sends_clients_on()), on fakes: what one of them may cost the others.
 
 #include <algorithm>
 #include <cerrno>
@@ -30,11 +30,28 @@ using netlink::Family;
 using netlink::Protocol;
 using test::ip;
 
-std::size_t translations_in(test::FakeRuleTable& rules) {
-  std::size_t found = 0;
-  for (const auto& [chain, lines] : rules.lines(Family::ipv4, ipset::Table::nat))
-    for (const auto& line : lines) found += line.find("-j DNAT") != std::string::npos ? 1 : 0;
-  return found;
+constexpr const char* kWays = "ip kube-ipvs in_cluster";
+constexpr const char* kVerdicts = "ip kube-ipvs services";
+
+std::vector<ipset::Element> elements_in(test::FakeSetTable& sets, const char* name) {
+  const auto listed = sets.list(name);
+  return listed && *listed
+             ? std::vector<ipset::Element>((*listed)->elements.begin(), (*listed)->elements.end())
+             : std::vector<ipset::Element>();
+}
+
+// The virtual services of which the packet filter has this verdict.
+std::size_t count_verdicts(test::FakeSetTable& sets, ipset::ServiceVerdict verdict) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(elements_in(sets, kVerdicts), [&](const ipset::Element& element) {
+        return std::get<ipset::ServiceElement>(element).verdict == verdict;
+      }));
+}
+
+test::FakeDaemonSettings with_nftables() {
+  test::FakeDaemonSettings settings;
+  settings.options.packet_filter = ipset::PacketFilter::nftables;
+  return settings;
 }
 
 class InClusterNode {
@@ -49,6 +66,7 @@ class InClusterNode {
     };
     settings.node_name = "n1";
     settings.options.families = {Family::ipv4};
+    settings.options.packet_filter = ipset::PacketFilter::nftables;
   }
 
   // As a process that runs once.
@@ -69,16 +87,14 @@ class InClusterNode {
     return static_cast<std::size_t>(
         std::ranges::count_if(*listed, [](const auto& one) { return one.server.weight > 0; }));
   }
-  bool tells_of_clients() const {
-    return log.str().find(
-               "Services: spec.externalTrafficPolicy: IPv4 of policy Local: this node") !=
-           std::string::npos;
+  std::size_t ways() { return elements_in(sets, kWays).size(); }
+  // Virtual services at which clients outside are dropped.
+  std::size_t dropping() { return count_verdicts(sets, ipset::ServiceVerdict::absent); }
+  // Those at which clients keep their source.
+  std::size_t keeping() {
+    return count_verdicts(sets, ipset::ServiceVerdict::local) +
+           count_verdicts(sets, ipset::ServiceVerdict::keep) + dropping();
   }
-  std::size_t elements_of(const std::string& set) {
-    const auto listed = sets.list(set);
-    return listed && *listed ? (*listed)->elements.size() : 0;
-  }
-  std::size_t translations() { return translations_in(rules); }
 
   test::FakeIpvsTable ipvs;
   test::FakeLinkTable links;
@@ -104,29 +120,11 @@ model::ClusterState local_and_other(Protocol protocol = Protocol::tcp) {
                            test::slice_of(shop, 9090, {test::e1(), test::e2()})});
 }
 
-TEST_CASE("in-cluster clients: a kernel that cannot send them on serves all other Services") {
-  InClusterNode node;
-  node.rules.absent_translations = {Protocol::sctp};
-  const auto report = node.sync(local_and_other(Protocol::sctp));
-  INFO(node.log.str());
-  CHECK(report.failures == 0);
-  CHECK(node.tells_of_clients());
-  CHECK(node.has_service("10.96.0.8", 80));
-  CHECK(node.has_service("192.0.2.10", 443, Protocol::sctp));
-  CHECK(node.translations() == 0);
-  CHECK(node.elements_of("KUBE-IN-CLUSTER-ONLY") == 0);
-
-  node.rules.absent_translations.clear();
-  CHECK(node.sync(local_and_other(Protocol::sctp)).complete());
-  CHECK(node.translations() > 0);
-}
-
 TEST_CASE(
     "in-cluster clients: they lose no endpoint and are dropped nowhere before the way is there") {
   InClusterNode node;
   const auto protocol = GENERATE(Protocol::tcp, Protocol::udp);
-  const auto* const fault =
-      GENERATE("write IPv4 nat", "make set KUBE-IN-CLUSTER", "add KUBE-IN-CLUSTER ");
+  const auto* const fault = GENERATE("write IPv4 kube-ipvs", "add ip kube-ipvs in_cluster ");
   CAPTURE(fault, netlink::to_string(protocol));
   node.settings.options.differences.in_cluster_clients = false;
   REQUIRE(node.sync(local_and_other(protocol)).complete());
@@ -136,13 +134,13 @@ TEST_CASE(
     faults->fail(fault, {netlink::ErrorKind::denied, EPERM, ""});
   CHECK_FALSE(node.sync(local_and_other(protocol)).complete());
   CHECK(node.servers_of("192.0.2.10", 443, protocol) == 1);
-  CHECK(node.elements_of("KUBE-IN-CLUSTER-ONLY") == 0);
+  CHECK(node.dropping() == 0);
 
   node.rules.faults.clear();
   node.sets.faults.clear();
   CHECK(node.sync(local_and_other(protocol)).complete());
-  CHECK(node.translations() > 0);
-  CHECK(node.elements_of("KUBE-IN-CLUSTER-ONLY") > 0);
+  CHECK(node.ways() > 0);
+  CHECK(node.dropping() > 0);
   CHECK(node.servers_of("192.0.2.10", 443, protocol) == 0);
 }
 
@@ -153,7 +151,7 @@ TEST_CASE("in-cluster clients: an endpoint that leaves waits for no way") {
   node.settings.options.differences.in_cluster_clients = false;
   REQUIRE(node.sync(cluster).complete());
   node.settings.options.differences.in_cluster_clients = true;
-  node.rules.faults.fail("write IPv4 nat", {netlink::ErrorKind::timeout, 0, "busy"});
+  node.rules.faults.fail("write IPv4 kube-ipvs", {netlink::ErrorKind::timeout, 0, "busy"});
   cluster.slices.erase({"default", "web"});
   CHECK_FALSE(node.sync(cluster).complete());
   CHECK(node.servers_of("192.0.2.10", 443, Protocol::udp) == 0);
@@ -168,19 +166,15 @@ TEST_CASE("in-cluster clients: sources are kept behind the last endpoint elsewhe
   web.external_ips = {ip("192.0.2.20")};
   REQUIRE(node.sync(cluster).complete());
   web.external_policy_local = true;
-  node.rules.faults.fail("write IPv4 nat", {netlink::ErrorKind::timeout, 0, "busy"});
+  node.rules.faults.fail("write IPv4 kube-ipvs", {netlink::ErrorKind::timeout, 0, "busy"});
   CHECK_FALSE(node.sync(cluster).complete());
   CHECK(node.servers_of("192.0.2.10", 443) == 1);
-  CHECK(node.elements_of("KUBE-LOAD-BALANCER-LOCAL") == 0);
-  CHECK(node.elements_of("KUBE-NODE-PORT-LOCAL-TCP") == 0);
   CHECK(node.servers_of("192.0.2.20", 443) == 1);
-  CHECK(node.elements_of("KUBE-EXTERNAL-IP") == 1);
+  CHECK(node.keeping() == 0);
 
   node.rules.faults.clear();
   CHECK(node.sync(cluster).complete());
-  CHECK(node.elements_of("KUBE-EXTERNAL-IP") == 0);
-  CHECK(node.elements_of("KUBE-LOAD-BALANCER-LOCAL") == 1);
-  CHECK(node.elements_of("KUBE-NODE-PORT-LOCAL-TCP") == 1);
+  CHECK(node.keeping() == 3);
 }
 
 // default/web of policy Local or Cluster with a load-balancer address, an external IP and a node
@@ -200,15 +194,18 @@ bool goes_astray(test::FakeDaemon& daemon) {
         daemon.weights({ip(address), Protocol::tcp, port}),
         [](const auto& one) { return one.first.address != test::e1().address && one.second > 0; });
   };
-  const ipset::Element balancer = ipset::IpPortElement{ip("192.0.2.10"), Protocol::tcp, 443};
-  const ipset::Element external = ipset::IpPortElement{ip("192.0.2.20"), Protocol::tcp, 443};
-  const ipset::Element port = ipset::PortElement{30443};
-  const auto has = [&](const char* set, const ipset::Element& element) {
-    return daemon.sets.contains(set, element);
+  const auto masquerades = [&](const char* address, std::uint16_t port) {
+    return std::ranges::any_of(elements_in(daemon.sets, kVerdicts), [&](const ipset::Element& one) {
+      const auto& service = std::get<ipset::ServiceElement>(one);
+      return service.ip == ip(address) && service.port == port &&
+             service.verdict == ipset::ServiceVerdict::mark;
+    });
   };
-  return (serves_elsewhere("192.0.2.10", 443) && has("KUBE-LOAD-BALANCER-LOCAL", balancer)) ||
-         (serves_elsewhere("192.0.2.20", 443) && !has("KUBE-EXTERNAL-IP", external)) ||
-         (serves_elsewhere("10.0.0.1", 30443) && has("KUBE-NODE-PORT-LOCAL-TCP", port));
+  const auto is_astray = [&](const char* address, std::uint16_t port) {
+    return serves_elsewhere(address, port) && !masquerades(address, port);
+  };
+  return is_astray("192.0.2.10", 443) || is_astray("192.0.2.20", 443) ||
+         is_astray("10.0.0.1", 30443);
 }
 
 // What failed is tried again at times of its own: no element before the real servers that it
@@ -216,13 +213,14 @@ bool goes_astray(test::FakeDaemon& daemon) {
 TEST_CASE("in-cluster clients: sources are kept behind the last endpoint elsewhere, tried again") {
   for (int failures = 0; failures < 8; ++failures) {
     CAPTURE(failures);
-    test::FakeDaemon daemon;
+    test::FakeDaemon daemon(with_nftables());
     // Each failure draws other pauses.
-    daemon.rules.faults.fail("write IPv4 nat", {netlink::ErrorKind::timeout, 0, "busy"}, failures);
+    daemon.rules.faults.fail("write IPv4 kube-ipvs", {netlink::ErrorKind::timeout, 0, "busy"},
+                             failures);
     daemon.see(web_of_policy(false));
     daemon.wait(300s);
     REQUIRE(daemon.missing().empty());
-    daemon.rules.faults.fail("write IPv4 nat", {netlink::ErrorKind::timeout, 0, "busy"}, 1);
+    daemon.rules.faults.fail("write IPv4 kube-ipvs", {netlink::ErrorKind::timeout, 0, "busy"}, 1);
     daemon.see(web_of_policy(true));
     REQUIRE(daemon.weights({ip("192.0.2.10"), Protocol::tcp, 443}).size() == 2);
     bool astray = goes_astray(daemon);
@@ -251,12 +249,12 @@ TEST_CASE("in-cluster clients: no endpoint leaves for a way without it") {
   CHECK_FALSE(node.sync(cluster).complete());
   CHECK(node.servers_of("192.0.2.10", 443) == 1);
   CHECK(node.servers_of("10.0.0.1", 30443) == 1);
-  CHECK(node.elements_of("KUBE-IN-CLUSTER-ONLY") == 0);
+  CHECK(node.dropping() == 0);
 
   node.ipvs.faults.clear();
   CHECK(node.sync(cluster).complete());
   CHECK(node.servers_of("192.0.2.10", 443) == 0);
-  CHECK(node.elements_of("KUBE-IN-CLUSTER-ONLY") > 0);
+  CHECK(node.dropping() > 0);
 }
 
 // Each entry is tried again at a time of its own.
@@ -265,9 +263,10 @@ TEST_CASE("in-cluster clients: no endpoint leaves for a way without it, tried ag
                                      "add virtual service 10.96.0.77", "add address 10.96.0.77");
   for (int more = 0; more < 8; ++more) {
     CAPTURE(fault, more);
-    test::FakeDaemon daemon;
+    test::FakeDaemon daemon(with_nftables());
     // Each failure draws other pauses.
-    daemon.rules.faults.fail("write IPv4 nat", {netlink::ErrorKind::timeout, 0, "busy"}, more);
+    daemon.rules.faults.fail("write IPv4 kube-ipvs", {netlink::ErrorKind::timeout, 0, "busy"},
+                             more);
     auto cluster = local_and_other();
     auto& web = cluster.services.at({"default", "web"});
     web.external_policy_local = false;
@@ -282,8 +281,9 @@ TEST_CASE("in-cluster clients: no endpoint leaves for a way without it, tried ag
     const auto is_served = [&] {
       return std::ranges::any_of(daemon.weights({ip("192.0.2.10"), Protocol::tcp, 443}),
                                  [](const auto& one) { return one.second > 0; }) &&
-             !daemon.sets.contains("KUBE-IN-CLUSTER",
-                                   ipset::IpPortElement{ip("192.0.2.10"), Protocol::tcp, 443});
+             std::ranges::none_of(elements_in(daemon.sets, kWays), [](const ipset::Element& way) {
+               return std::get<ipset::DestinationElement>(way).ip == ip("192.0.2.10");
+             });
     };
     bool served = is_served();
     for (int i = 0; i < 100; ++i) {
@@ -298,20 +298,21 @@ TEST_CASE("in-cluster clients: no endpoint leaves for a way without it, tried ag
   }
 }
 
-TEST_CASE("in-cluster clients: what rules still send packets to goes on to serve") {
+TEST_CASE("in-cluster clients: where packets are still sent on to goes on to serve") {
   InClusterNode node;
   const auto protocol = GENERATE(Protocol::tcp, Protocol::udp);
   auto cluster = local_and_other(protocol);
   REQUIRE(node.sync(cluster).complete());
   cluster.services.at({"default", "web"}).cluster_ips = {ip("10.96.0.77")};
-  node.rules.faults.fail("write IPv4 nat", {netlink::ErrorKind::timeout, 0, "busy"});
+  node.sets.faults.fail("add ip kube-ipvs in_cluster", {netlink::ErrorKind::timeout, 0, "busy"});
   CHECK_FALSE(node.sync(cluster).complete());
   CHECK(node.servers_of("10.96.0.9", 443, protocol) == 1);
-  CHECK(
-      node.sets.contains("KUBE-CLUSTER-IP", ipset::IpPortElement{ip("10.96.0.9"), protocol, 443}));
+  CHECK(std::ranges::any_of(elements_in(node.sets, kVerdicts), [](const ipset::Element& one) {
+    return std::get<ipset::ServiceElement>(one).ip == ip("10.96.0.9");
+  }));
   CHECK(node.links.is_bound(ip("10.96.0.9")));
 
-  node.rules.faults.clear();
+  node.sets.faults.clear();
   CHECK(node.sync(cluster).complete());
   CHECK_FALSE(node.has_service("10.96.0.9", 443, protocol));
 }
@@ -337,125 +338,32 @@ TEST_CASE("in-cluster clients: an endpoint elsewhere waits until it would see th
   CHECK(elsewhere() == 3);
 }
 
-TEST_CASE("in-cluster clients: a question that fails takes away no way that works") {
-  test::FakeDaemon daemon;
-  daemon.see(local_and_other());
-  const auto ways = translations_in(daemon.rules);
-  CHECK(ways > 0);
-  daemon.rules.faults.fail("ask for extensions", {netlink::ErrorKind::io, EMFILE, ""}, 1);
-  daemon.restart();
-  daemon.see(local_and_other());
-  CHECK(daemon.rules.faults.hits() == 1);
-  CHECK(translations_in(daemon.rules) == ways);
-}
-
-TEST_CASE("in-cluster clients: a kernel that could not be asked is taken for one that cannot") {
-  InClusterNode node;
-  node.rules.absent_translations = {Protocol::tcp};
-  node.rules.faults.fail("ask for extensions", {netlink::ErrorKind::io, EMFILE, ""});
-  CHECK(node.sync(local_and_other()).failures == 0);
-  CHECK(node.translations() == 0);
-  CHECK(node.has_service("10.96.0.8", 80));
-
-  node.rules.absent_translations.clear();
-  node.rules.faults.clear();
-  CHECK(node.sync(local_and_other()).complete());
-  CHECK(node.translations() > 0);
-}
-
-TEST_CASE("in-cluster clients: another program's set of such a name costs nobody a Service") {
-  InClusterNode node;
-  const auto* const name = GENERATE("KUBE-IN-CLUSTER", "KUBE-IN-CLUSTER-ONLY");
-  const bool wanted = GENERATE(false, true);
-  const netlink::Status made = node.sets.ensure({.name = name, .kind = ipset::SetKind::hash_ip});
-  REQUIRE(made);
-  node.settings.options.differences.in_cluster_clients = wanted;
-  const auto report = node.sync(local_and_other());
-  INFO(name << (wanted ? ", wanted\n" : "\n") << node.log.str());
-  CHECK(report.failures == 0);
-  CHECK(node.tells_of_clients() == wanted);
-  CHECK(node.has_service("10.96.0.8", 80));
-  CHECK(node.servers_of("192.0.2.10", 443) == 1);
-  CHECK(node.translations() == 0);
-  CHECK(node.sets.list(name)->value().spec.kind == ipset::SetKind::hash_ip);
-}
-
-TEST_CASE("in-cluster clients: once they are not wanted nothing of it stays") {
-  InClusterNode node;
-  REQUIRE(node.sync(local_and_other()).complete());
-  const auto has_sets = [&] {
-    return node.sets.list("KUBE-IN-CLUSTER")->has_value() ||
-           node.sets.list("KUBE-IN-CLUSTER-ONLY")->has_value();
-  };
-  CHECK(has_sets());
-  node.settings.options.differences.in_cluster_clients = false;
-  REQUIRE(node.sync(local_and_other()).complete());
-  CHECK_FALSE(has_sets());
-  CHECK(node.translations() == 0);
-  const auto writes = node.sets.writes();
-  REQUIRE(node.sync(local_and_other()).complete());
-  CHECK(node.sets.writes() == writes);
-}
-
 TEST_CASE("in-cluster clients: a set that a reading cannot read costs no way") {
   using namespace std::chrono_literals;
-  test::FakeDaemonSettings settings;
-  settings.options.packet_filter = ipset::PacketFilter::iptables;
-  settings.options.differences.in_cluster_clients = true;
-  test::FakeDaemon daemon(settings);
+  test::FakeDaemon daemon(with_nftables());
   daemon.see(local_and_other());
-  const auto all = translations_in(daemon.rules);
+  const auto all = elements_in(daemon.sets, kWays).size();
   CHECK(all > 0);
-  daemon.sets.faults.fail("list set KUBE-IN-CLUSTER", {netlink::ErrorKind::io, ENOMEM, ""});
+  daemon.sets.faults.fail("list set ip kube-ipvs in_cluster", {netlink::ErrorKind::io, ENOMEM, ""});
   daemon.wait(62s);
-  CHECK(translations_in(daemon.rules) == all);
   daemon.sets.faults.clear();
+  CHECK(elements_in(daemon.sets, kWays).size() == all);
   daemon.wait(31s);
-  CHECK(translations_in(daemon.rules) == all);
+  CHECK(elements_in(daemon.sets, kWays).size() == all);
 }
 
 TEST_CASE("in-cluster clients: a set that the first reading cannot read is nobody else's") {
-  test::FakeDaemon daemon;
+  test::FakeDaemon daemon(with_nftables());
   daemon.see(local_and_other());
-  const auto ways = translations_in(daemon.rules);
+  const auto ways = elements_in(daemon.sets, kWays).size();
   CHECK(ways > 0);
-  daemon.sets.faults.fail("list set KUBE-IN-CLUSTER", {netlink::ErrorKind::io, EIO, ""}, 1);
+  daemon.sets.faults.fail("list set ip kube-ipvs in_cluster", {netlink::ErrorKind::io, EIO, ""}, 1);
   daemon.restart();
   daemon.see(local_and_other());
   CHECK(daemon.sets.faults.hits() == 1);
-  CHECK(translations_in(daemon.rules) == ways);
+  CHECK(elements_in(daemon.sets, kWays).size() == ways);
   daemon.wait(60s);
-  CHECK(translations_in(daemon.rules) == ways);
-  CHECK_FALSE(daemon.says("as clients outside do"));
-}
-
-TEST_CASE("in-cluster clients: when another program's set goes, nobody waits for an event") {
-  test::FakeDaemon daemon;
-  const netlink::Status made =
-      daemon.sets.ensure({.name = "KUBE-IN-CLUSTER", .kind = ipset::SetKind::hash_ip});
-  REQUIRE(made);
-  daemon.see(local_and_other());
-  CHECK(daemon.says("as clients outside do"));
-  CHECK(translations_in(daemon.rules) == 0);
-  const netlink::Status gone = daemon.sets.destroy("KUBE-IN-CLUSTER");
-  REQUIRE(gone);
-  daemon.wait(60s);
-  CHECK(translations_in(daemon.rules) > 0);
-}
-
-TEST_CASE("in-cluster clients: a set that could not be removed at the start goes later") {
-  test::FakeDaemon daemon;
-  daemon.see(local_and_other());
-  CHECK(daemon.sets.exists("KUBE-IN-CLUSTER"));
-  plan::PlannerOptions options{.families = {Family::ipv4}};
-  options.differences.in_cluster_clients = false;
-  daemon.sets.hold("KUBE-IN-CLUSTER");
-  daemon.restart(options);
-  daemon.see(local_and_other());
-  CHECK(daemon.sets.exists("KUBE-IN-CLUSTER"));
-  daemon.sets.release("KUBE-IN-CLUSTER");
-  daemon.wait(60s);
-  CHECK_FALSE(daemon.sets.exists("KUBE-IN-CLUSTER"));
+  CHECK(elements_in(daemon.sets, kWays).size() == ways);
 }
 
 }  // namespace

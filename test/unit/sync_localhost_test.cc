@@ -37,6 +37,7 @@ plan::PlannerOptions with_localhost(bool on = true) {
   plan::PlannerOptions options{.families = {Family::ipv4}};
   options.node_port_addresses = {*netlink::IpPrefix::parse("10.0.0.0/24")};
   options.node_port_localhost = on;
+  options.packet_filter = ipset::PacketFilter::nftables;
   return options;
 }
 
@@ -55,7 +56,7 @@ Lines loop_links(Daemon& daemon) {
 const Lines kBothLinks{"kube-local0", "kube-local1"};
 
 bool has_rules(Daemon& daemon) {
-  for (const auto& [chain, lines] : daemon.rules.lines(Family::ipv4, ipset::Table::nat))
+  for (const auto& [chain, lines] : daemon.rules.lines(Family::ipv4, ipset::Table::kube_ipvs))
     for (const auto& line : lines)
       if (line.find("169.254.107.") != std::string::npos) return true;
   return false;

@@ -323,8 +323,7 @@ TEST_CASE("UDP flows by any address to any endpoint go with a Service that is sc
   constexpr std::uint32_t kAddresses = 40;
   constexpr std::uint32_t kEndpoints = 600;
   test::FakeDaemonSettings settings;
-  settings.options.packet_filter =
-      GENERATE(ipset::PacketFilter::iptables, ipset::PacketFilter::nftables);
+  settings.options.packet_filter = ipset::PacketFilter::nftables;
   test::FakeDaemon daemon(settings);
   auto service = test::web_service();
   service.type = api::ServiceType::load_balancer;

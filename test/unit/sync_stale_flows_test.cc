@@ -67,8 +67,7 @@ TEST_CASE("UDP flows to a real server that left are removed, nothing else is", "
 
 test::FakeDaemonSettings in_cluster_settings() {
   test::FakeDaemonSettings settings;
-  settings.options.packet_filter =
-      GENERATE(ipset::PacketFilter::iptables, ipset::PacketFilter::nftables);
+  settings.options.packet_filter = ipset::PacketFilter::nftables;
   return settings;
 }
 
@@ -240,11 +239,6 @@ TEST_CASE("TCP flows of in-cluster clients are cut with the endpoint, though the
   }
   SECTION("the option is off") {
     settings.options.differences.in_cluster_clients = false;
-    daemon.restart(settings.options);
-    leave(true, false);
-  }
-  SECTION("its share ran out") {
-    settings.options.most_in_cluster_rules = 0;
     daemon.restart(settings.options);
     leave(true, false);
   }

@@ -122,7 +122,7 @@ class Runner {
   // Of node ports on localhost, which a reconciler makes before anything else.
   void look_at_loop(const plan::PlannerOptions& options) {
     const auto spec = plan::localhost_links(options.families);
-    if (!options.node_port_localhost) {
+    if (!options.serves_localhost()) {
       if (links_.contains(spec.first) && links_.contains(spec.second) &&
           tables_.links->ensure_loop(spec, true))
         tell(Area::links, Change::remove, fmt::format("links {} and {}", spec.first, spec.second));

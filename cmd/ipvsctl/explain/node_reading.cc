@@ -98,13 +98,8 @@ std::set<netlink::IpAddress> possible_destinations(const netlink::IpAddress& des
   result.insert(destination);
   for (const auto& [key, table] : node.tables)
     for (const auto& [chain, rules] : table.chains)
-      for (const auto& rule : rules) {
-        // Of ours there may be thousands.
-        if (ipset::is_made_for_addresses(chain) && rule.destination &&
-            !rule.destination->contains(destination))
-          continue;
+      for (const auto& rule : rules)
         if (const auto to = translates_to(rule)) result.insert(*to);
-      }
   return result;
 }
 

@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "ipset/nftables/nft_set_elements.h"
-#include "ipset/rules/address_search.h"
 #include "ipset/rules/nft_catalog.h"
 #include "ipset/rules/packet_filter.h"
 #include "ipset/sets/set_catalog.h"
@@ -26,12 +25,10 @@ RuleParameters all_kinds() {
   return parameters;
 }
 
-// The rules do not tell which virtual services exclude this node, and which addresses in-cluster
-// clients reach elsewhere: those with such rules are taken to.
+// The rules do not tell which virtual services exclude this node: those with such rules are taken
+// to.
 void take_addresses(const ipset::WholeTable& table, RuleParameters& parameters) {
-  std::vector<ipset::Chain> searches;
   for (const auto& [name, rules] : table.chains) {
-    if (ipset::is_made_for_addresses(name)) searches.push_back({name, rules});
     if (name != ipset::kUnorderedChain) continue;
     for (const auto& rule : rules)
       for (const auto& match : rule.matches)
@@ -39,7 +36,6 @@ void take_addresses(const ipset::WholeTable& table, RuleParameters& parameters) 
             service != nullptr && !std::holds_alternative<ipset::ForeignTarget>(rule.target))
           parameters.out_filter.insert({service->address, service->protocol, service->port});
   }
-  for (const auto& entry : ipset::entries_in(searches)) parameters.in_cluster.insert(entry);
 }
 
 void add_rules(const std::vector<ipset::TableRules>& tables, Table wanted, Catalogue& catalogue) {
@@ -85,7 +81,7 @@ Catalogue catalogue_of(const RuleReading& reading, plan::TableKey key) {
   for (auto& [name, rules] : catalogue.chains) rules.clear();
   catalogue.jumps.clear();
   for (const auto& [name, rules] : table.chains)
-    if (key.table == Table::nat && ipset::is_made_for_addresses(name)) catalogue.chains[name];
+    if (key.table == Table::nat && ipset::is_of_earlier_build(name)) catalogue.chains[name];
   if (filter == PacketFilter::nftables)
     add_restricted_chains(reading.nft.at(key.family), key.family, catalogue);
   const auto settings = reading.settings.find(key.family);
