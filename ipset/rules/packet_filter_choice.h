@@ -37,8 +37,7 @@ struct PacketFilterChoice {
 // What a node with legacy iptables lacks without --kube-proxy-compat.
 inline constexpr std::string_view kIptablesLacks =
     "legacy iptables does what kube-proxy's IPVS mode does: this node and its pods reach Services "
-    "of "
-    "externalTrafficPolicy Local as clients outside do, and node ports are not on localhost; "
+    "of externalTrafficPolicy Local as clients outside do, and node ports are not on localhost; "
     "--packet-filter=nftables has both";
 
 // `unsupported`: the kernel has neither, or not the one that is asked for; the error says what to

@@ -34,9 +34,21 @@ void keep_out_filter(const TableRules& current, TableRules& wanted) {
   }
 }
 
+bool has_earlier(const TableRules& table) {
+  if (table.table == ipset::Table::kube_ipvs) return false;
+  return std::ranges::any_of(table.chains, [&](const ipset::Chain& chain) {
+    // The only chain of many rules, all of which are about Services.
+    if (chain.name == ipset::kUnorderedChain) return false;
+    return ipset::is_of_earlier_build(chain.name) ||
+           std::ranges::any_of(chain.rules, [&](const ipset::Rule& rule) {
+             return ipset::is_of_earlier_build(rule, table.family);
+           });
+  });
+}
+
 // Adds what earlier builds made, where it is.
 void keep_earlier(const TableRules& current, TableRules& wanted) {
-  if (current.table == ipset::Table::kube_ipvs) return;
+  if (!has_earlier(current)) return;
   std::map<std::string_view, ipset::Chain*> by_name;
   for (auto& chain : wanted.chains) by_name.emplace(chain.name, &chain);
   std::vector<ipset::Chain> more;
@@ -83,7 +95,9 @@ RuleChanges::RuleChanges(const DesiredState& desired, const ActualState& actual,
       scope_(scope),
       kept_(desired.leftovers.elements),
       transition_(tables(Time::transition)) {
-  if (!desired_.complete || !actual_.services) return;
+  const auto is_to_convert = [](const auto& one) { return has_earlier(one.second); };
+  if (!desired_.complete || !actual_.services || std::ranges::none_of(actual_.rules, is_to_convert))
+    return;
   converted_ = tables(Time::converted);
   std::erase_if(converted_, [&](const TableRules& table) {
     return ipset::holds(*table_like(transition_, table), table);
