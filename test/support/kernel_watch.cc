@@ -179,7 +179,8 @@ void KernelWatch::saw(const netlink::AddressOp& op) {
     const auto family = op.address.family();
     if (!bound) return;
     exposed(to_string(op), family,
-            {{plan::SetKey{family, ipset::vip_set(desired_.packet_filter)}, ipset::IpElement{op.address}}});
+            {{plan::SetKey{family, ipset::vip_set(desired_.packet_filter)},
+              ipset::IpElement{op.address}}});
     bool wanted = false;
     bool present = false;
     for (auto it = desired_.services.lower_bound({op.address});
