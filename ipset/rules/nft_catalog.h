@@ -80,7 +80,7 @@ bool keeps_destinations(const TableRules& rules);
 // Whether one of the chains keeps connections out of flowtables.
 bool keeps_unaccelerated(const TableRules& rules);
 
-// All our chains. Of the parameters, `out_filter` and `in_cluster` have no meaning here: source
+// All our chains. The parameter `out_filter` has no meaning here: source
 // ranges hold for packets of this node as well, and a map has the destinations.
 TableRules nft_rules(netlink::Family family, const RuleParameters& parameters);
 

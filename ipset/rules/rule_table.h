@@ -20,13 +20,13 @@ class RuleTable {
 
   // The part of `wanted` that the kernel has: its existing chains with the rules found in them (a
   // rule outside our vocabulary has a ForeignTarget), and those of its jumps that stand in the base
-  // chains. Chains and jumps keep the order of `wanted`. Other chains are not read, except our
-  // chains that are made for addresses (rule_types.h): surplus ones that have rules come last.
+  // chains. Chains and jumps keep the order of `wanted`. Other chains are not read, except
+  // chains of earlier builds that have rules (is_of_earlier_build()): they come last.
   virtual Result<TableRules> list(const TableRules& wanted) = 0;
 
   // Makes the kernel hold `desired` in one commit: creates missing chains, rewrites only chains
-  // whose rules differ, inserts missing jumps at position 1, removes our surplus chains that are
-  // made for addresses. Other chains and rules stay. True if something was committed; without a
+  // whose rules differ, inserts missing jumps at position 1, removes chains of earlier
+  // builds. Other chains and rules stay. True if something was committed; without a
   // difference nothing is written and packet counters stay.
   virtual Result<bool> apply(const TableRules& desired) = 0;
 

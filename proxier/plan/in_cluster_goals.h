@@ -14,8 +14,9 @@
 
 namespace ipvsproxier::plan {
 
-// Of each port, by its index in spec.ports: the claim of the cluster IP, or of the address for
-// clients within the cluster; nullopt: such clients are not sent on. Empty: no port has one.
+// One entry for each port, by its index in spec.ports: the claim of the cluster IP, or of the
+// address for clients within the cluster; nullopt: such clients are not sent on. The list is empty
+// if no port has one.
 using InClusterGoals = std::vector<std::optional<Claim>>;
 
 InClusterGoals in_cluster_goals(const std::vector<model::ServicePort>& ports, const Claims& claims,

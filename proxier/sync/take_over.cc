@@ -146,7 +146,8 @@ bool TakeOver::remove_earlier_sets(Family family) {
   bool done = true;
   for (const auto& name : ipset::sets_of_earlier_builds(family)) {
     const auto there = ip_sets_->list(name);
-    if (!there || !*there) continue;
+    // A set of another kind is another program's.
+    if (!there || !*there || (*there)->spec.kind != ipset::SetKind::hash_ip_port) continue;
     if (const auto gone = ip_sets_->destroy(name); !gone) {
       tell_once(fmt::format("set {} of an earlier version stays: {}; {}", name,
                             netlink::to_string(gone.error()), next_));

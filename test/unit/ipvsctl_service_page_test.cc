@@ -15,7 +15,7 @@ namespace {
 using Json = nlohmann::json;
 using test::ip;
 
-// Of a node with nf_tables, where clients within the cluster are sent on.
+// The options of a node with nf_tables, where clients within the cluster are sent on.
 plan::PlannerOptions nftables_options() {
   auto options = test::options_v4();
   options.packet_filter = ipset::PacketFilter::nftables;

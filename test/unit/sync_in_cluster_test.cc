@@ -366,5 +366,25 @@ TEST_CASE("in-cluster clients: a set that the first reading cannot read is nobod
   CHECK(elements_in(daemon.sets, kWays).size() == ways);
 }
 
+TEST_CASE("earlier builds: their sets are removed, at once or later, and sets of others stay") {
+  test::FakeDaemon daemon;
+  const auto make = [&](const char* name, ipset::SetKind kind) {
+    const netlink::Status made = daemon.sets.ensure({.name = name, .kind = kind});
+    REQUIRE(made);
+  };
+  make("KUBE-IN-CLUSTER", ipset::SetKind::hash_ip_port);
+  make("KUBE-IN-CLUSTER-ONLY", ipset::SetKind::hash_ip_port);
+  make("KUBE-LOCALHOST", ipset::SetKind::hash_ip);  // another program's
+  daemon.sets.hold("KUBE-IN-CLUSTER");
+  daemon.see(local_and_other());
+  CHECK(daemon.sets.exists("KUBE-IN-CLUSTER"));
+  CHECK_FALSE(daemon.sets.exists("KUBE-IN-CLUSTER-ONLY"));
+  CHECK(daemon.says("set KUBE-IN-CLUSTER of an earlier version stays"));
+  daemon.sets.release("KUBE-IN-CLUSTER");
+  daemon.wait(60s);
+  CHECK_FALSE(daemon.sets.exists("KUBE-IN-CLUSTER"));
+  CHECK(daemon.sets.exists("KUBE-LOCALHOST"));
+}
+
 }  // namespace
 }  // namespace ipvsproxier::sync
