@@ -44,8 +44,8 @@ std::vector<ipset::RuleRemoval> removals_from(ipset::PacketFilter other, netlink
 class TakeOver {
  public:
   // An empty `remove_nft_leftovers`: nothing to remove in nf_tables. `ip_sets`: from which sets of
-  // earlier builds are removed; nullptr: there are no IP sets. `kube_router`: what its service proxy
-  // left in IP sets and in legacy iptables is removed as well.
+  // earlier builds are removed; nullptr: there are no IP sets. `kube_router`: what its service
+  // proxy left in IP sets and in legacy iptables is removed as well.
   TakeOver(ipset::RuleTable& rules, std::optional<OtherFilter> other,
            RemoveNftLeftovers remove_nft_leftovers, spdlog::logger& logger,
            ipset::SetTable* ip_sets = nullptr, bool kube_router = false);
