@@ -156,14 +156,10 @@ void read_flow_rules(const ProgrammedFilter& programmed, NodeFacts& facts) {
 }
 
 void read_nft_tables(const ProgrammedFilter& programmed, NodeFacts& facts) {
-  facts.has_our_nft_table = programmed.filter == ipset::PacketFilter::nftables;
+  facts.packet_filters = seen_packet_filters(loaded_packet_filters(programmed.nftables.get()));
   if (!programmed.nftables) return;
-  const auto is_foreign = has_foreign_nft_table(*programmed.nftables);
   const auto tables = programmed.nftables->list_tables();
-  for (const auto* status :
-       {is_foreign ? nullptr : &is_foreign.error(), tables ? nullptr : &tables.error()})
-    if (status != nullptr) facts.unread.push_back("tables of nf_tables: " + to_string(*status));
-  facts.has_foreign_nft_table = is_foreign.value_or(false);
+  if (!tables) facts.unread.push_back("tables of nf_tables: " + to_string(tables.error()));
   facts.has_kube_proxy_nft =
       tables && std::ranges::any_of(*tables, [](const netlink::NftTableKey& key) {
         return key.name == ipset::kNftTable && key.family != netlink::NftFamily::inet;
@@ -279,7 +275,6 @@ CheckReport check_node(const Options& options, bool json, spdlog::logger& logger
   read_packet_filters(facts);
   read_pitfalls(options, facts);
   read_left_ports(facts);
-  facts.uses_legacy_iptables = uses_legacy_iptables();
   // That this process lacks a privilege which the daemon has is no fault of the lock.
   if (const auto lock = ipset::XtablesLock::can_open(ipset::IptcSettings().lock_path);
       !lock && lock.error().kind != netlink::ErrorKind::denied)

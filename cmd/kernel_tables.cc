@@ -67,7 +67,6 @@ std::unique_ptr<Table> open_late(const char* name, const netlink::Status& loaded
 }
 
 void use_nftables(KernelTables& tables) {
-  tables.packet_filter = PacketFilter::nftables;
   tables.sets = std::make_unique<ipset::NftSetTable>(*tables.nftables);
   auto rules = std::make_unique<ipset::NftRuleTable>(*tables.nftables);
   tables.family_usable = [table = rules.get()](netlink::Family family) {
@@ -209,7 +208,7 @@ sync::Kernel KernelTables::kernel() const {
   sync::Kernel kernel{*ipvs, *links, *sets, *rules, *conntrack, std::nullopt};
   if (other_rules)
     kernel.other = sync::OtherFilter{
-        packet_filter == PacketFilter::nftables ? PacketFilter::iptables : PacketFilter::nftables,
+        chosen.filter == PacketFilter::nftables ? PacketFilter::iptables : PacketFilter::nftables,
         other_rules.get(), other_sets.get()};
   return kernel;
 }
@@ -223,7 +222,7 @@ std::optional<KernelTables> open_kernel_tables(const Options& options, spdlog::l
   const auto choice = settle_packet_filter(options.packet_filter, options.compat,
                                            kernel_packet_filters(tables.nftables.get()), logger);
   if (!choice) return std::nullopt;
-  tables.packet_filter_reason = choice->reason;
+  tables.chosen = *choice;
   const auto filter = choice->filter;
   const auto planned = planner_options(options, {});
   const auto modules = needed_modules(filter, planned.node_port_localhost);
@@ -305,7 +304,7 @@ netlink::Result<KernelTables> open_tables_to_read(const Options& options, spdlog
   const auto choice = settle_packet_filter(options.packet_filter, options.compat,
                                            loaded_packet_filters(tables.nftables.get()), logger);
   if (!choice) return choice.error();
-  tables.packet_filter_reason = choice->reason;
+  tables.chosen = *choice;
   if (!tables.ipvs) tables.ipvs = std::make_unique<EmptyIpvsTable>();
   // Its flows belong to real servers that are removed, and none is removed.
   tables.conntrack = std::make_unique<netlink::KernelConntrackTable>(
@@ -364,7 +363,7 @@ void use_nftables_once_there(const Options& options, const KernelTables& tables,
     return ask_nftables(tables, Result<bool>(false),
                         [&](auto& table) { return ipset::remove_flow_table(table, family); });
   };
-  if (tables.packet_filter == PacketFilter::iptables && !options.compat)
+  if (tables.chosen.filter == PacketFilter::iptables && !options.compat)
     settings.flow_table.make = [&tables](Family family) {
       const netlink::Error none{ErrorKind::unsupported, 0, "this kernel has no nf_tables now"};
       return ask_nftables(tables, netlink::Status(none),
@@ -382,16 +381,16 @@ sync::ReconcilerSettings host_reconciler_settings(const Options& options,
   if (!supported.left_out.empty()) logger.info("{}", supported.left_out);
   const auto cpus = static_cast<unsigned>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
   auto settings = reconciler_settings(options, supported.families, cpus);
-  settings.options.packet_filter = tables.packet_filter;
+  settings.options.packet_filter = tables.chosen.filter;
   settings.find_untracked_ports = [](const auto& addresses, auto longest) {
     return untracked_ports(MayLoad::yes, addresses, longest);
   };
-  if (tables.packet_filter == PacketFilter::nftables)
+  if (tables.chosen.filter == PacketFilter::nftables)
     settings.find_translation = [nftables = tables.nftables.get()](netlink::Family family) {
       return kube_proxy_translates(*nftables, family);
     };
   use_nftables_once_there(options, tables, settings);
-  settings.find_firewall_warnings = [filter = tables.packet_filter](const auto& samples,
+  settings.find_firewall_warnings = [filter = tables.chosen.filter](const auto& samples,
                                                                     auto longest) {
     return firewall_warnings(MayLoad::yes, filter, samples, longest);
   };

@@ -41,8 +41,7 @@ class LateNftables {
 };
 
 struct KernelTables {
-  ipset::PacketFilter packet_filter = ipset::PacketFilter::iptables;
-  std::string packet_filter_reason;              // why the daemon chose it: "--packet-filter"
+  ipset::PacketFilterChoice chosen;              // where our sets and rules are
   std::unique_ptr<ipset::FilterTable> nftables;  // what `sets` and `rules` use, if they are its
   std::unique_ptr<LateNftables> late_nftables = std::make_unique<LateNftables>();
   std::unique_ptr<netlink::IpvsTable> ipvs;

@@ -3,16 +3,20 @@
 #include <sys/utsname.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <set>
-#include <string_view>
+#include <string>
 #include <system_error>
-#include <vector>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "cmd/firewall_warnings.h"
+#include "ipset/judge/look_budget.h"
 #include "ipset/nftables/nft_rule_table.h"
 #include "ipset/nftables/nft_set_elements.h"
 #include "ipset/nftables/nft_table_claim.h"
@@ -29,28 +33,17 @@ namespace ipvsproxier::cmd {
 
 namespace {
 
+using ipset::LookBudget;
 using ipset::Table;
 using netlink::Family;
 
-// Chains of kube-proxy, of kubelet (KUBE-KUBELET-CANARY, KUBE-FIREWALL) and ours.
-constexpr std::string_view kKubernetes = "KUBE-";
-
-std::vector<Table> tables_in_namespace(Family family) {
-  std::ifstream names(family == Family::ipv4 ? "/proc/thread-self/net/ip_tables_names"
-                                             : "/proc/thread-self/net/ip6_tables_names");
-  std::vector<Table> tables;
-  for (std::string name; names >> name;)
-    for (const auto table : {Table::filter, Table::nat, Table::mangle, Table::raw})
-      if (name == to_string(table)) tables.push_back(table);
-  return tables;
+netlink::Result<std::optional<ipset::WholeTable>> legacy_table(Family family, Table table) {
+  return ipset::IptcRuleTable({.dry_run = true}).read(family, table);
 }
 
-std::vector<std::string> chains_in(Family family, Table table) {
-  std::vector<std::string> chains;
-  const auto whole = ipset::IptcRuleTable().read(family, table);
-  if (whole && *whole)
-    for (const auto& [name, rules] : (*whole)->chains) chains.push_back(name);
-  return chains;
+// What rules of others do to packets of Services that are not known is asked for any packet.
+std::vector<ipset::FirewallSample> samples_or_none() {
+  return loaded_samples().value_or(std::vector<ipset::FirewallSample>());
 }
 
 // What rules every cluster needs in legacy iptables.
@@ -125,19 +118,67 @@ netlink::Result<bool> has_table_that_is(ipset::TableClaim wanted, ipset::FilterT
   return false;
 }
 
+// Whether this program wrote the rules, as without --kube-proxy-compat. What earlier builds wrote
+// for clients within the cluster is for nf_tables today.
+bool is_ours(Family family, const ipset::WholeTable& filter,
+             const PacketFilterQuestions& questions) {
+  if (!ipset::is_in_our_order(filter)) return false;
+  const auto nat = questions.iptables_table(family, Table::nat);
+  return !nat || !*nat || std::ranges::none_of((*nat)->chains, [](const auto& chain) {
+    return ipset::is_of_earlier_build(chain.first);
+  });
+}
+
+std::vector<std::string> needed_accepts(Family family, ipset::WholeTable filter,
+                                        const std::vector<ipset::FirewallSample>& samples) {
+  constexpr std::chrono::seconds kLongest{1};
+  LookBudget budget(LookBudget::kSteps, 0, LookBudget::Clock::now() + kLongest);
+  const auto look = ipset::find_needed_accepts(family, std::move(filter), samples, budget);
+  std::vector<std::string> texts;
+  for (const auto& warning : look.warnings) texts.push_back(warning.text);
+  for (const auto& [table, why] : look.unjudged)
+    texts.push_back(ipset::text_of_unjudged(table, why));
+  return texts;
+}
+
 }  // namespace
 
 bool uses_legacy_iptables() {
-  return std::ranges::any_of(netlink::kFamilies,
-                             [](auto family) { return !tables_in_namespace(family).empty(); });
+  for (const auto* list :
+       {"/proc/thread-self/net/ip_tables_names", "/proc/thread-self/net/ip6_tables_names"}) {
+    std::ifstream names(list);
+    if (std::string name; names >> name) return true;
+  }
+  return false;
 }
 
 netlink::Result<bool> has_our_nft_table(ipset::FilterTable& nftables) {
   return has_table_that_is(ipset::TableClaim::ours, nftables);
 }
 
-netlink::Result<bool> has_foreign_nft_table(ipset::FilterTable& nftables) {
-  return has_table_that_is(ipset::TableClaim::foreign, nftables);
+ipset::PacketFilterFacts seen_packet_filters(const PacketFilterQuestions& questions) {
+  ipset::PacketFilterFacts facts;
+  // A table that cannot be listed may be there.
+  if (questions.nftables != nullptr) {
+    facts.has_nft_table = has_our_nft_table(*questions.nftables).value_or(true);
+    facts.has_foreign_nft_table =
+        has_table_that_is(ipset::TableClaim::foreign, *questions.nftables).value_or(false);
+  }
+  std::vector<std::string> needed;
+  std::optional<std::vector<ipset::FirewallSample>> samples;
+  for (const auto family : netlink::kFamilies) {
+    auto filter = questions.iptables_table(family, Table::filter);
+    if (!filter)
+      needed.push_back(ipset::text_of_unjudged(ipset::legacy_table_name(family),
+                                               netlink::to_string(filter.error())));
+    if (!filter || !*filter) continue;
+    facts.has_our_iptables = facts.has_our_iptables || is_ours(family, **filter, questions);
+    if (!samples) samples = questions.samples();
+    std::ranges::move(needed_accepts(family, **std::move(filter), *samples),
+                      std::back_inserter(needed));
+  }
+  facts.only_iptables_accept = fmt::format("{}", fmt::join(needed, "; "));
+  return facts;
 }
 
 ipset::PacketFilterFacts packet_filter_facts(ipset::PacketFilterWish wish, bool compat,
@@ -147,49 +188,42 @@ ipset::PacketFilterFacts packet_filter_facts(ipset::PacketFilterWish wish, bool 
     ask_iptables(questions, facts);
     return facts;
   }
-  // A table that cannot be listed may be there.
-  if (questions.nftables != nullptr) {
-    facts.has_nft_table = has_our_nft_table(*questions.nftables).value_or(true);
-    facts.has_foreign_nft_table = has_foreign_nft_table(*questions.nftables).value_or(false);
-  }
-  facts.nftables_works = questions.nftables_works();
+  if (wish == ipset::PacketFilterWish::automatic) facts = seen_packet_filters(questions);
+  const auto works = questions.nftables_works();
+  facts.nftables_works = works.has_value();
+  // That the module is missing is what the choice says itself.
+  if (!works && works.error().kind != netlink::ErrorKind::missing)
+    facts.nftables_fault = to_string(works.error());
   if (wish == ipset::PacketFilterWish::nftables) return facts;
-  for (const auto family : netlink::kFamilies)
-    for (const auto table : questions.iptables_tables(family)) {
-      facts.has_iptables_tables = true;
-      // Tables may be large: none is read in vain.
-      facts.has_kubernetes_chains =
-          facts.has_kubernetes_chains ||
-          std::ranges::any_of(questions.iptables_chains(family, table),
-                              [](const auto& chain) { return chain.starts_with(kKubernetes); });
-    }
-  // Asking makes tables, which would tell the next start that somebody uses them.
-  const bool settled =
-      facts.nftables_works &&
-      (facts.has_nft_table || (!facts.has_foreign_nft_table && !facts.has_iptables_tables));
-  if (!settled) ask_iptables(questions, facts);
+  // Asking loads modules and makes tables: never in vain.
+  const bool needs_iptables =
+      facts.has_foreign_nft_table || facts.has_our_iptables || !facts.only_iptables_accept.empty();
+  if (!facts.nftables_works || (!facts.has_nft_table && needs_iptables))
+    ask_iptables(questions, facts);
   return facts;
 }
 
 PacketFilterQuestions kernel_packet_filters(ipset::FilterTable* nftables) {
-  return {.iptables_tables = tables_in_namespace,
-          .iptables_chains = chains_in,
+  return {.iptables_table = legacy_table,
+          .samples = samples_or_none,
           .iptables_works = legacy_works,
           .has_ipv6 = has_ipv6,
-          .nftables_works =
-              [nftables] {
-                return nftables != nullptr &&
-                       ipset::NftRuleTable(*nftables).family_usable(Family::ipv4).has_value();
-              },
+          .nftables_works = [nftables]() -> netlink::Status {
+            if (nftables == nullptr) return netlink::Error{netlink::ErrorKind::missing, 0, ""};
+            return ipset::NftRuleTable(*nftables).family_usable(Family::ipv4);
+          },
           .nftables = nftables};
 }
 
 PacketFilterQuestions loaded_packet_filters(ipset::FilterTable* nftables) {
-  return {.iptables_tables = tables_in_namespace,
-          .iptables_chains = chains_in,
+  return {.iptables_table = legacy_table,
+          .samples = samples_or_none,
           .iptables_works = legacy_would_work,
           .has_ipv6 = has_ipv6,
-          .nftables_works = [] { return can_have({"nf_tables"}); },
+          .nftables_works = []() -> netlink::Status {
+            if (can_have({"nf_tables"})) return {};
+            return netlink::Error{netlink::ErrorKind::missing, 0, ""};
+          },
           .nftables = nftables};
 }
 
@@ -200,14 +234,14 @@ netlink::Result<ipset::PacketFilterChoice> settle_packet_filter(
   auto choice = ipset::choose_packet_filter(wish, compat, facts);
   if (choice) {
     logger.info("packet filter: {} ({})", to_string(choice->filter), choice->reason);
-    if (choice->filter == ipset::PacketFilter::iptables && !compat)
-      logger.info("{}", ipset::kIptablesLacks);
+    if (choice->filter == ipset::PacketFilter::iptables)
+      for (const auto& note : choice->notes) logger.info("{}", note);
     return choice;
   }
   const auto why = netlink::to_string(choice.error());
   logger.error("{}", why);
   if (wish == ipset::PacketFilterWish::nftables) return choice;
-  return ipset::PacketFilterChoice{ipset::PacketFilter::iptables, why};
+  return ipset::PacketFilterChoice{ipset::PacketFilter::iptables, why, {}};
 }
 
 }  // namespace ipvsproxier::cmd

@@ -4,11 +4,12 @@
 // thread.
 
 #include <functional>
-#include <string>
+#include <optional>
 #include <vector>
 
 #include <spdlog/logger.h>
 
+#include "ipset/nft/host_firewall.h"
 #include "ipset/nftables/filter_table.h"
 #include "ipset/rules/packet_filter_choice.h"
 #include "ipset/rules/rule_types.h"
@@ -17,17 +18,18 @@ namespace ipvsproxier::cmd {
 
 // How the kernel is asked; each is called only if its answer counts.
 struct PacketFilterQuestions {
-  // The legacy tables of a family in this network namespace; reading makes none.
-  std::function<std::vector<ipset::Table>(netlink::Family)> iptables_tables;
-  // Chain names of one of them.
-  std::function<std::vector<std::string>(netlink::Family, ipset::Table)> iptables_chains;
+  // A legacy table of this network namespace; reading makes none.
+  std::function<netlink::Result<std::optional<ipset::WholeTable>>(netlink::Family, ipset::Table)>
+      iptables_table;
+  // Samples of the virtual services in the kernel.
+  std::function<std::vector<ipset::FirewallSample>()> samples;
   // Whether legacy iptables of a family and IP sets work, can be written and have what the rules of
   // every cluster need, or why not; asking may load modules and make tables.
   std::function<netlink::Status(netlink::Family)> iptables_works;
   // Whether this network namespace has IPv6.
   std::function<bool()> has_ipv6;
-  // Whether nf_tables works.
-  std::function<bool()> nftables_works;
+  // Whether the kernel takes our rules of nf_tables, or why not. Nothing of the trial stays.
+  std::function<netlink::Status()> nftables_works;
   // nullptr: none is loaded, so that our table is not there.
   ipset::FilterTable* nftables = nullptr;
 };
@@ -37,9 +39,10 @@ bool uses_legacy_iptables();
 
 // Whether our table is there in a family; not an empty one, nor one that somebody else made.
 netlink::Result<bool> has_our_nft_table(ipset::FilterTable& nftables);
-// Whether a family has a table of our name that somebody else made.
-netlink::Result<bool> has_foreign_nft_table(ipset::FilterTable& nftables);
 
+// What is there, without what works.
+ipset::PacketFilterFacts seen_packet_filters(const PacketFilterQuestions& questions);
+// What the choice needs to know.
 ipset::PacketFilterFacts packet_filter_facts(ipset::PacketFilterWish wish, bool compat,
                                              const PacketFilterQuestions& questions);
 

@@ -285,6 +285,7 @@ serve::HttpResponse Control::answer_status() {
     out.member("notReady", serve::reasons_not_ready(health));
     out.object("packetFilter", [&] {
       out.member("name", to_string(filter_.filter));
+      out.member("notes", filter_.notes);
       out.member("reason", filter_.reason);
     });
     out.member("ready", health.ready());

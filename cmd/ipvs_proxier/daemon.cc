@@ -53,13 +53,6 @@ void deliver_events(loop::MainLoop& loop, watch::EventRecorder& events) {
   loop.run();
 }
 
-// For ipvsctl.
-std::string why_this_filter(const KernelTables& tables, bool compat) {
-  if (tables.packet_filter != ipset::PacketFilter::iptables || compat)
-    return tables.packet_filter_reason;
-  return fmt::format("{}; {}", tables.packet_filter_reason, ipset::kIptablesLacks);
-}
-
 // Has the sync thread read traffic figures.
 std::function<void()> figures_asker(SyncMail& mail) {
   return [&mail] {
@@ -100,7 +93,7 @@ int run_daemon(const Options& options, spdlog::logger& logger) {
   settings.publish_figures = [&figures](serve::FiguresPart part) { figures.put(std::move(part)); };
   const bool counts = options.service_metrics != model::ServiceMetrics::off;
   Servers servers(options, families, loop, counts ? &figures : nullptr, events, logger);
-  servers.metrics().packet_filter(to_string(tables.packet_filter), tables.packet_filter_reason);
+  servers.metrics().packet_filter(to_string(tables.chosen.filter), tables.chosen.reason);
   if (!servers.start()) {
     if (events != nullptr) deliver_events(loop, *events);
     return 1;
@@ -125,8 +118,7 @@ int run_daemon(const Options& options, spdlog::logger& logger) {
   objects->start();
   sync::Publisher publisher(servers.status(), servers.metrics(), families);
   const ServiceManager manager(loop, servers.status());
-  const Control control(options, {tables.packet_filter, why_this_filter(tables, options.compat)},
-                        mail, servers.status(), logger);
+  const Control control(options, tables.chosen, mail, servers.status(), logger);
   const sync::SyncThread thread(reconciler, mail, options.config.ipvs.min_sync_period, publisher);
   loop.run();
   return status;

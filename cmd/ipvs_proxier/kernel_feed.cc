@@ -43,7 +43,7 @@ void KernelFeed::watch_links(bool local_routes, spdlog::logger& logger) {
 
 void KernelFeed::watch_filter(const KernelTables& tables, spdlog::logger& logger) {
   std::vector<netlink::NftTableKey> ours;
-  if (tables.packet_filter == ipset::PacketFilter::nftables)
+  if (tables.chosen.filter == ipset::PacketFilter::nftables)
     for (const auto family : netlink::kFamilies) ours.push_back(ipset::nft_table_of(family));
   auto monitor = netlink::NftMonitor::open(std::move(ours), tables.nftables->port());
   if (!monitor) {
@@ -52,7 +52,7 @@ void KernelFeed::watch_filter(const KernelTables& tables, spdlog::logger& logger
     return;
   }
   filter_ = *std::move(monitor);
-  const bool holds_ours = tables.packet_filter == ipset::PacketFilter::nftables;
+  const bool holds_ours = tables.chosen.filter == ipset::PacketFilter::nftables;
   loop_.watch(filter_->fd(), [this, holds_ours] {
     const auto events = filter_->take();
     sync::SyncInput input;

@@ -85,7 +85,7 @@ int init_host(const Options& options, spdlog::logger& logger) {
   for (const auto family : settings.options.families)
     if (const auto usable = tables.family_usable(family); !usable)
       report.failures.push_back(
-          sync::Failure{fmt::format("use {}", to_string(tables.packet_filter)), usable.error()});
+          sync::Failure{fmt::format("use {}", to_string(tables.chosen.filter)), usable.error()});
   for (const auto& what : report.written) logger.info("set {}", what);
   for (const auto& note : report.notes) logger.info("{}", note);
   for (const auto& warning : report.warnings)

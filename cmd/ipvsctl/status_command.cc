@@ -146,6 +146,7 @@ std::string status_text(const Fields& status, const Fields& sync) {
   const Fields filter(status, "packetFilter");
   text += line("packet filter",
                fmt::format("{} ({})", filter.text("name", "?"), filter.text("reason", "?")));
+  for (const auto& note : texts_in(filter, "notes")) text += line("", note);
   text += line("ready", status.boolean("ready", false) ? "yes" : "no" + reasons_of(status));
   text += line("alive", status.boolean("alive", false) ? "yes" : "no: a thread is stuck");
   each_watch(status, [&](const std::string& resource, const Fields& watch) {

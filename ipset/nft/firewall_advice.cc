@@ -130,12 +130,14 @@ std::vector<std::string> legacy_rules_for(Family family, const Passing& passing,
 
 std::string_view words_of(What what) {
   if (what == What::is_sent) return "what IPVS sends to pods";
+  if (what == What::checks_health) return "what comes for health check node ports";
   return what == What::answers ? "what pods answer" : "what comes for Services";
 }
 
 std::string example_of(const Judged& judged) {
   if (judged.dropped.empty()) return "";
   const auto& one = judged.dropped.front();
+  if (one.address == netlink::IpAddress::any(one.address.family())) return "";
   return fmt::format(" (of {})", netlink::to_string(one.address, one.port));
 }
 

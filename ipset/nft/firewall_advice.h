@@ -19,7 +19,7 @@ namespace ipvsproxier::ipset {
 
 // What of Services passes a hook.
 struct Passing {
-  enum class What : std::uint8_t { comes, answers, is_sent };
+  enum class What : std::uint8_t { comes, answers, is_sent, checks_health };
   netlink::NftHook hook;
   What what = What::comes;
   std::string_view legacy_chain;  // of the table filter

@@ -39,10 +39,12 @@ constexpr std::uint16_t kClientPort = 40000;
 constexpr const char* kTooLong = "it takes too long to judge";
 
 using What = Passing::What;
+constexpr Passing kPodAnswers{NftHook::forward, What::answers, "FORWARD"};
+constexpr Passing kHealthChecks{NftHook::input, What::checks_health, "INPUT"};
 constexpr std::array<Passing, 5> kPassings = {{
     {NftHook::prerouting, What::comes, ""},
     {NftHook::input, What::comes, "INPUT"},
-    {NftHook::forward, What::answers, "FORWARD"},
+    kPodAnswers,
     {NftHook::output, What::is_sent, "OUTPUT"},
     {NftHook::postrouting, What::is_sent, ""},
 }};
@@ -271,6 +273,26 @@ std::vector<Task> tasks_of(std::vector<ReadTable>& tables, PacketFilter filter) 
   return tasks;
 }
 
+void judge_legacy_chain(Family family, const WholeTable& table, const Passing& passing,
+                        const std::vector<FirewallSample>& samples, LookBudget& budget,
+                        FirewallLook& look) {
+  const std::string chain(passing.legacy_chain);
+  const auto policy = table.policies.find(chain);
+  const auto rules = table.chains.find(chain);
+  if (policy == table.policies.end() || rules == table.chains.end()) return;
+  const netlink::NftBase base{.type = "filter",
+                              .hook = passing.hook,
+                              .priority = 0,
+                              .accepts = policy->second != Verdict::drop};
+  const auto judged =
+      judge_chain({family}, base, samples, budget, [&](const SamplePacket& packet, bool accepts) {
+        return fate_of(walk_sample(table, chain, accepts, packet, budget));
+      });
+  if (!judged.whole) look.unjudged[legacy_table_name(family)] = kTooLong;
+  if (!judged.empty() && (judged.drops || !base.accepts))
+    look.warnings.push_back(legacy_drop_warning(family, passing, rules->second, judged));
+}
+
 }  // namespace
 
 std::string text_of_unjudged(const std::string& table, const std::string& why) {
@@ -326,26 +348,31 @@ FirewallLook find_legacy_warnings(Family family, const WholeTable& table, Packet
   std::size_t left = kPassings.size();
   for (const auto& passing : kPassings) {
     budget.begin_share(left--);
-    const std::string chain(passing.legacy_chain);
-    const auto policy = table.policies.find(chain);
-    const auto rules = table.chains.find(chain);
-    if (policy == table.policies.end() || rules == table.chains.end()) continue;
     // Ours will stand there and accept what pods answer.
     if (passing.hook == NftHook::forward && filter == PacketFilter::iptables &&
         !table.chains.contains(std::string(kForwardChain)))
       continue;
-    const netlink::NftBase base{.type = "filter",
-                                .hook = passing.hook,
-                                .priority = 0,
-                                .accepts = policy->second != Verdict::drop};
-    const auto judged =
-        judge_chain({family}, base, samples, budget, [&](const SamplePacket& packet, bool accepts) {
-          return fate_of(walk_sample(table, chain, accepts, packet, budget));
-        });
-    if (!judged.whole) look.unjudged[legacy_table_name(family)] = kTooLong;
-    if (!judged.empty() && (judged.drops || !base.accepts))
-      look.warnings.push_back(legacy_drop_warning(family, passing, rules->second, judged));
+    judge_legacy_chain(family, table, passing, samples, budget, look);
   }
+  look.was_late = budget.is_late();
+  return look;
+}
+
+FirewallLook find_needed_accepts(Family family, WholeTable table,
+                                 const std::vector<FirewallSample>& samples, LookBudget& budget) {
+  const auto accepting = table.chains.find(std::string(kForwardChain));
+  if (accepting != table.chains.end()) accepting->second.clear();
+  std::vector<FirewallSample> health_ports;
+  for (const auto port : {kFirstNodePort, kLastNodePort})
+    health_ports.push_back({.address = netlink::IpAddress::any(family),
+                            .port = port,
+                            .server = {},
+                            .is_node_port = true});
+  FirewallLook look;
+  budget.begin_share(2);
+  judge_legacy_chain(family, table, kPodAnswers, samples, budget, look);
+  budget.begin_share(1);
+  judge_legacy_chain(family, table, kHealthChecks, health_ports, budget, look);
   look.was_late = budget.is_late();
   return look;
 }

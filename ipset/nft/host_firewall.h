@@ -81,6 +81,12 @@ netlink::Result<FirewallLook> find_firewall_warnings(FilterTable& nftables, Pack
 FirewallLook find_legacy_warnings(netlink::Family family, const WholeTable& table,
                                   PacketFilter filter, const std::vector<FirewallSample>& samples,
                                   LookBudget& budget);
+// What a chain of the legacy table filter drops, and only rules of kube-proxy's IPVS mode in that
+// table can accept: what pods answer, in FORWARD, and health check node ports, in INPUT. Chains of
+// kube-proxy count as if they were empty. A chain that only may drop is reported if its policy
+// drops.
+FirewallLook find_needed_accepts(netlink::Family family, WholeTable table,
+                                 const std::vector<FirewallSample>& samples, LookBudget& budget);
 // Names of tables in what is told.
 std::string legacy_table_name(netlink::Family family);  // "legacy IPv4 table filter"
 std::string nft_table_name(

@@ -1,7 +1,9 @@
 #include "ipset/rules/packet_filter_choice.h"
 
-#include <array>
-#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
 
 namespace ipvsproxier::ipset {
 
@@ -11,22 +13,30 @@ using Facts = PacketFilterFacts;
 
 // The first row that holds decides, if the packet filter works.
 struct ChoiceRow {
-  bool Facts::*fact;
-  PacketFilter filter;
-  std::string_view reason;
+  bool holds = false;
+  PacketFilter filter = PacketFilter::iptables;
+  std::string reason;
 };
 
-constexpr auto kChoiceRows = std::to_array<ChoiceRow>({
-    {&Facts::has_nft_table, PacketFilter::nftables, "our table of nf_tables is there"},
-    {&Facts::has_foreign_nft_table, PacketFilter::iptables,
-     "a table kube-ipvs of nf_tables is there that is not ours"},
-    {&Facts::has_kubernetes_chains, PacketFilter::iptables,
-     "chains of Kubernetes are in legacy iptables"},
-    {&Facts::has_iptables_tables, PacketFilter::iptables, "legacy iptables is in use here"},
-    {&Facts::nftables_works, PacketFilter::nftables,
-     "nothing here uses legacy iptables that works"},
-    {&Facts::iptables_works, PacketFilter::iptables, "nf_tables does not work here"},
-});
+std::string nft_needs(const Facts& facts) {
+  if (!facts.nftables_fault.empty())
+    return "the kernel does not take our rules of nf_tables: " + facts.nftables_fault;
+  return "the kernel has no nf_tables (module nf_tables)";
+}
+
+std::vector<ChoiceRow> choice_rows(const Facts& facts) {
+  using enum PacketFilter;
+  return {
+      {facts.has_nft_table, nftables, "our table of nf_tables is there"},
+      {facts.has_foreign_nft_table, iptables,
+       "a table kube-ipvs of nf_tables is there that is not ours"},
+      {facts.has_our_iptables, iptables, "our rules are in legacy iptables"},
+      {!facts.only_iptables_accept.empty(), iptables,
+       "a chain of this host drops what only rules of legacy iptables can accept"},
+      {facts.nftables_works, nftables, "the kernel takes our rules"},
+      {facts.iptables_works, iptables, nft_needs(facts)},
+  };
+}
 
 bool works(PacketFilter filter, const Facts& facts) {
   return filter == PacketFilter::nftables ? facts.nftables_works : facts.iptables_works;
@@ -42,7 +52,22 @@ std::string iptables_needs(const Facts& facts) {
   return "the kernel has no legacy iptables with IP sets (modules ip_tables, iptable_nat, "
          "iptable_filter, ip_set)";
 }
-constexpr const char* kNftNeeds = "the kernel has no nf_tables (module nf_tables)";
+
+std::vector<std::string> notes_of(PacketFilter filter, PacketFilterWish wish, const Facts& facts) {
+  std::vector<std::string> notes;
+  if (filter == PacketFilter::nftables) {
+    notes.emplace_back(kHandBack);
+    return notes;
+  }
+  notes.emplace_back(kIptablesLacks);
+  if (wish != PacketFilterWish::automatic || !facts.nftables_works) return notes;
+  if (!facts.only_iptables_accept.empty())
+    notes.push_back("before --packet-filter=nftables: " + facts.only_iptables_accept);
+  else if (facts.has_our_iptables && !facts.has_foreign_nft_table)
+    notes.emplace_back(
+        "nothing here needs legacy iptables: --packet-filter=nftables changes the node");
+  return notes;
+}
 
 }  // namespace
 
@@ -55,22 +80,27 @@ netlink::Result<PacketFilterChoice> choose_packet_filter(PacketFilterWish wish, 
   if (compat || wish == PacketFilterWish::iptables) {
     const char* reason = compat ? "--kube-proxy-compat" : "--packet-filter";
     if (!facts.iptables_works) return lacks(iptables_needs(facts) + ", which " + reason + " needs");
-    return PacketFilterChoice{PacketFilter::iptables, reason};
+    return PacketFilterChoice{
+        PacketFilter::iptables, reason,
+        compat ? std::vector<std::string>{} : notes_of(PacketFilter::iptables, wish, facts)};
   }
   if (wish == PacketFilterWish::nftables) {
     if (!facts.nftables_works)
-      return lacks(std::string(kNftNeeds) + ", which --packet-filter=nftables needs");
-    return PacketFilterChoice{PacketFilter::nftables, "--packet-filter"};
+      return lacks(nft_needs(facts) + ", which --packet-filter=nftables needs");
+    return PacketFilterChoice{PacketFilter::nftables, "--packet-filter",
+                              notes_of(PacketFilter::nftables, wish, facts)};
   }
   std::string without;
-  for (const auto& [fact, filter, reason] : kChoiceRows) {
-    if (!(facts.*fact)) continue;
-    if (works(filter, facts)) return PacketFilterChoice{filter, std::string(reason) + without};
-    if (without.empty() && filter == PacketFilter::iptables)
-      without = "; although " + std::string(reason) + ", " + iptables_needs(facts);
+  for (auto& [holds, filter, reason] : choice_rows(facts)) {
+    if (!holds) continue;
+    if (works(filter, facts))
+      return PacketFilterChoice{filter, reason + without, notes_of(filter, wish, facts)};
+    if (without.empty())
+      without =
+          fmt::format("; although {}, {}", reason,
+                      filter == PacketFilter::iptables ? iptables_needs(facts) : nft_needs(facts));
   }
-  return lacks(std::string(kNftNeeds) + ", and " + iptables_needs(facts) +
-               ": it needs one of them");
+  return lacks(nft_needs(facts) + ", and " + iptables_needs(facts) + ": it needs one of them");
 }
 
 }  // namespace ipvsproxier::ipset

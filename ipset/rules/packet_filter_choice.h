@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ipset/rules/packet_filter.h"
 #include "netlink/result.h"
@@ -20,19 +21,29 @@ enum class PacketFilterWish : std::uint8_t { automatic, iptables, nftables };
 struct PacketFilterFacts {
   bool has_nft_table = false;          // our table of nf_tables, in either family
   bool has_foreign_nft_table = false;  // a table of our name that somebody else made
-  bool has_kubernetes_chains = false;  // of kube-proxy, kubelet or us, in legacy iptables
-  bool has_iptables_tables = false;    // somebody uses legacy iptables here: it has tables
+  bool has_our_iptables = false;       // the rules of this program, not kube-proxy's
+  // The chains of legacy iptables that drop what only our rules of legacy iptables accept, and what
+  // the administrator has to allow before nf_tables can be used; "": there are none.
+  std::string only_iptables_accept;
   bool iptables_works = false;  // the kernel has legacy tables and IP sets, and they can be written
-  bool nftables_works = false;
-  std::string iptables_fault;  // why it does not work, where that is known
+  bool nftables_works = false;  // the kernel took our rules in a trial
+  std::string iptables_fault;   // why it does not work, where that is known
+  std::string nftables_fault;
 };
 
 struct PacketFilterChoice {
   PacketFilter filter = PacketFilter::iptables;
-  std::string reason;  // "our table of nf_tables is there"
+  std::string reason;              // "our table of nf_tables is there"
+  std::vector<std::string> notes;  // what the administrator should know of this packet filter
 
   friend bool operator==(const PacketFilterChoice&, const PacketFilterChoice&) = default;
 };
+
+// What kube-proxy needs before it gets back a node with our rules in nf_tables.
+inline constexpr std::string_view kHandBack =
+    "kube-proxy does not know the table kube-ipvs: before it gets this node back, run "
+    "ipvs-proxier with --kube-proxy-compat until it has taken over from nftables, or with "
+    "--cleanup, which interrupts Services";
 
 // What a node with legacy iptables lacks without --kube-proxy-compat.
 inline constexpr std::string_view kIptablesLacks =

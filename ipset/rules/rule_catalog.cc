@@ -471,4 +471,11 @@ std::vector<TableRules> rules_for(Family family, const RuleParameters& parameter
   };
 }
 
+bool is_in_our_order(const WholeTable& filter) {
+  const Rule first{.matches = {ConntrackStateMatch{.related = true, .established = true}},
+                   .target = Verdict::return_};
+  const auto found = filter.chains.find(std::string(kIpvsFilter));
+  return found != filter.chains.end() && !found->second.empty() && found->second.front() == first;
+}
+
 }  // namespace ipvsproxier::ipset

@@ -101,4 +101,8 @@ RuleParameters least_parameters();
 // each at position 1, gives kube-proxy's order in an empty table.
 std::vector<TableRules> rules_for(netlink::Family family, const RuleParameters& parameters);
 
+// Whether this program wrote our chains of the legacy table filter in the order that it has without
+// --kube-proxy-compat; else they are kube-proxy's, or as kube-proxy's, or absent.
+bool is_in_our_order(const WholeTable& filter);
+
 }  // namespace ipvsproxier::ipset

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "ipset/rules/packet_filter.h"
+#include "ipset/rules/packet_filter_choice.h"
 #include "netlink/ip_address.h"
 #include "proxier/plan/host_settings.h"
 #include "proxier/plan/other_programs.h"
@@ -34,7 +34,7 @@ struct Wanted {
   std::set<netlink::Family> families;
   bool ports_are_vital = false;  // bindAddressHardFail
   bool bounds_drain = true;      // --drain-timeout
-  // nullopt: iptables, or nf_tables where the kernel has no iptables with IP sets.
+  // nullopt: what is there decides (ipset/rules/packet_filter_choice.h).
   std::optional<ipset::PacketFilter> packet_filter;
 };
 
@@ -150,9 +150,8 @@ struct NodeFacts {
   std::vector<DropFact> drops;
   std::vector<DropFact> flow_rules;   // of others, which add connections to a flowtable
   std::vector<std::string> unjudged;  // tables that may drop as well, with the reason
-  bool has_our_nft_table = false;
-  bool has_foreign_nft_table = false;  // one of our name that somebody else made
-  bool uses_legacy_iptables = false;   // somebody made tables of it in this network namespace
+  // What is there; what works is known by the modules.
+  ipset::PacketFilterFacts packet_filters;
   std::string xtables_lock_fault;   // why its tables cannot be written; "": the lock can be opened
   bool has_nf_tables = false;       // now: another packet filter may be in force
   std::vector<std::string> unread;  // what could not be read, with the reason, one clause each

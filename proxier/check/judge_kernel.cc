@@ -86,15 +86,25 @@ bool has_nftables(const NodeFacts& facts, Wanted wanted) {
 
 // What the choice of the packet filter asks, as far as it can be known before a start.
 ipset::PacketFilterFacts filter_facts(const NodeFacts& facts, const Wanted& wanted) {
-  const bool nftables = facts.has_our_nft_table || has_nftables(facts, wanted);
+  const bool nftables = facts.packet_filters.has_nft_table || has_nftables(facts, wanted);
   const bool both = nftables && facts.has_ipv6 && !facts.ipv6_disabled;
+  auto found = facts.packet_filters;
+  found.iptables_works = !lacks_iptables(facts, wanted, both) && facts.xtables_lock_fault.empty();
+  found.nftables_works = nftables;
+  found.iptables_fault = facts.xtables_lock_fault;
+  return found;
+}
+
+Finding note_of(std::string about, std::string message) {
   return {
-      .has_nft_table = facts.has_our_nft_table,
-      .has_foreign_nft_table = facts.has_foreign_nft_table,
-      .has_iptables_tables = facts.uses_legacy_iptables,
-      .iptables_works = !lacks_iptables(facts, wanted, both) && facts.xtables_lock_fault.empty(),
-      .nftables_works = nftables,
-      .iptables_fault = facts.xtables_lock_fault};
+      .level = Level::note, .about = std::move(about), .message = std::move(message), .remedy = {}};
+}
+
+void add_choice(const ipset::PacketFilterChoice& choice, Findings& findings) {
+  const bool nftables = choice.filter == ipset::PacketFilter::nftables;
+  const auto* const about = nftables ? "nf_tables" : "legacy iptables";
+  findings.push_back(note_of(about, "it will hold sets and rules: " + choice.reason));
+  for (const auto& note : choice.notes) findings.push_back(note_of(about, note));
 }
 
 // As the daemon would choose.
@@ -105,17 +115,11 @@ Wanted settled(const NodeFacts& facts, Wanted wanted, Findings& findings) {
                                                     filter_facts(facts, wanted));
     // Without either the daemon tries iptables again and again.
     wanted.packet_filter = choice ? choice->filter : iptables;
-    if (wanted.packet_filter == nftables)
-      findings.push_back({.level = Level::note,
-                          .about = "nf_tables",
-                          .message = "it will hold sets and rules: " + choice->reason,
-                          .remedy = {}});
+    if (choice && (wanted.in_cluster_clients || choice->filter == nftables))
+      add_choice(*choice, findings);
+  } else if (wanted.packet_filter == iptables && wanted.in_cluster_clients) {
+    findings.push_back(note_of("legacy iptables", std::string(ipset::kIptablesLacks)));
   }
-  if (wanted.packet_filter == iptables && wanted.in_cluster_clients)
-    findings.push_back({.level = Level::note,
-                        .about = "legacy iptables",
-                        .message = std::string(ipset::kIptablesLacks),
-                        .remedy = {}});
   if (wanted.packet_filter == iptables && !facts.xtables_lock_fault.empty())
     findings.push_back({.level = Level::cannot,
                         .about = "legacy iptables",
@@ -123,7 +127,7 @@ Wanted settled(const NodeFacts& facts, Wanted wanted, Findings& findings) {
                         .remedy = "make the lock a plain file that this process may open; "
                                   "in a pod, mount the file of the host, with the type "
                                   "FileOrCreate"});
-  if (facts.has_foreign_nft_table)
+  if (facts.packet_filters.has_foreign_nft_table)
     findings.push_back(
         {.level = wanted.packet_filter == nftables ? Level::cannot : Level::note,
          .about = "table kube-ipvs of nf_tables",

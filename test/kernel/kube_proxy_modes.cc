@@ -42,6 +42,27 @@ void restore_nftables_mode(const Netns& netns) {
   });
 }
 
+void restore_earlier_build(const Netns& netns) {
+  netns.inside([] {
+    shell("set -e; cd " + data_word("reference/earlier_build") +
+          "; modprobe -a ip_vs_rr 2>/dev/null || true; ip link add kube-ipvs0 type dummy"
+          "; ip link add kube-local0 type veth peer name kube-local1; ip -batch addresses"
+          "; ipset restore <sets; ipvsadm-restore <services; sysctl -qw net.ipv4.vs.conntrack=1"
+          "; iptables-legacy-restore ipv4.rules; ip6tables-legacy-restore ipv6.rules");
+  });
+}
+
+void put_local_service(Manifests& manifests, const Cluster& cluster) {
+  ServiceManifest local{.name = "local", .type = "LoadBalancer"};
+  local.cluster_ips = {"10.96.0.20", "fd00:96::14"};
+  local.ports = {{.name = "echo", .port = 80, .target = kEchoPort, .node_port = 30080},
+                 {.name = "stream", .port = 90, .target = kStreamPort, .node_port = 30091}};
+  local.endpoints = endpoints_of({&cluster.remote()});
+  local.spec = "externalTrafficPolicy: Local, externalIPs: [192.0.2.20, '2001:db8:2::20']";
+  local.ingress_ips = {"192.0.2.30", "2001:db8:2::30"};
+  manifests.put(local);
+}
+
 void copy_to_iptables_nft(const Netns& netns) {
   netns.inside([] {
     shell("set -e; for f in iptables ip6tables; do $f-legacy-save | $f-nft-restore; done");

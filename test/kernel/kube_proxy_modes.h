@@ -27,6 +27,12 @@ void restore_nftables_mode(const Netns& netns);
 // In ipvs mode, with the Services of the manifests.
 void restore_ipvs_mode(const Netns& netns, const Manifests& manifests, Iptables iptables);
 
+// What an earlier build of this program left, which had clients within the cluster and node ports
+// on localhost in legacy iptables, with those Services and that of put_local_service().
+void restore_earlier_build(const Netns& netns);
+// "local", of external policy Local, whose one endpoint is on the other node.
+void put_local_service(Manifests& manifests, const Cluster& cluster);
+
 // Writes the rules of the legacy tables into iptables-nft as well.
 void copy_to_iptables_nft(const Netns& netns);
 

@@ -1,6 +1,7 @@
 // From each mode of kube-proxy, through either iptables, to our daemon with each packet filter, and
-// back to what kube-proxy in ipvs mode would leave: under 200 new connections a second beside long
-// ones. None fails, also where the daemon is killed in the middle, again and again.
+// back to what kube-proxy in ipvs mode would leave, and from an earlier build of ours: under 200
+// new connections a second beside long ones. None fails, also where the daemon is killed in the
+// middle, again and again.
 
 #include <memory>
 #include <string>
@@ -30,34 +31,31 @@ std::string left_in(const Netns& netns) {
         "ipset list -n | grep -q KUBE- && echo sets; "
         "{ iptables-legacy-save; ip6tables-legacy-save; iptables-nft-save; ip6tables-nft-save; } "
         "2>/dev/null | grep -qE 'KUBE-(SVC|SEP)' && echo translation; "
-        "nft list tables | grep -oE 'ip6? kube-[a-z]+'; true");
+        "nft list tables | grep -oE 'ip6? kube-[a-z]+'; "
+        "{ iptables-legacy-save; ip6tables-legacy-save; ipset list -n; ip -o addr; } | "
+        "grep -qE 'KUBE-(6-)?(IN-CLUSTER|LOCALHOST)|kube-local|169.254.107' && echo earlier; true");
   });
 }
 
 const std::string kInIptables = "legacy\nsets\n";
 const std::string kInNftables = "ip kube-ipvs\nip6 kube-ipvs\n";
 
-// The client to IPv4 and the node to IPv6, so that both hooks at which packets begin are passed.
+// One host to IPv4 and the node to IPv6, so that both hooks at which packets begin are passed.
 class BothFamilies {
  public:
-  explicit BothFamilies(const Cluster& cluster)
-      : four_({.host = cluster.client(),
-               .target = {ip("10.96.0.9"), 80},
-               .total = kMost,
-               .per_second = 100}),
-        six_({.host = cluster.node(),
-              .target = {ip("fd00:96::9"), 80},
-              .total = kMost,
-              .per_second = 100}) {}
+  explicit BothFamilies(const Host& host, const Cluster& cluster,
+                        const std::string& v4 = "10.96.0.9", const std::string& v6 = "fd00:96::9")
+      : four_({.host = host, .target = {ip(v4), 80}, .total = kMost, .per_second = 100}),
+        six_({.host = cluster.node(), .target = {ip(v6), 80}, .total = kMost, .per_second = 100}) {}
 
-  void check_none_failed() {
+  void check_none_failed(std::size_t servers = 2) {
     for (auto* load : {&four_, &six_}) {
       load->stop();
       const auto counts = load->wait();
       INFO(to_string(counts));
       CHECK(counts.failed() == 0);
       CHECK(counts.made > 200);
-      CHECK(counts.servers.size() == 2);
+      CHECK(counts.servers.size() == servers);
     }
   }
 
@@ -169,11 +167,12 @@ void check_change(Mode mode, bool nftables) {
   LongConnections connections;
   open_mode_connections(cluster, connections);
   connections.run();
-  BothFamilies load(cluster);
+  BothFamilies load(cluster.client(), cluster);
   Change change(cluster, manifests);
   std::vector<std::string> points{"transaction: ", "synced: "};
   if (nftables || mode != Mode::ipvs) points.emplace_back("took over from ");
-  change.to(nftables ? "--packet-filter=nftables" : "--packet-filter=iptables", points,
+  // With the default flags a daemon takes nf_tables.
+  change.to(nftables ? "--packet-filter=auto" : "--packet-filter=iptables", points,
             nftables ? kInNftables : kInIptables);
   check_mode_load_balancer(cluster);
   check_new_port(cluster, manifests);
@@ -186,6 +185,42 @@ void check_change(Mode mode, bool nftables) {
   CHECK(connections.moves_on() == "");
   check_mode_load_balancer(cluster);
   check_port_answers(cluster);
+}
+
+// Clients within the cluster reach a Service of policy Local that has no endpoint here, before,
+// meanwhile and afterwards.
+void check_conversion(const std::string& flag, const std::string& left) {
+  const TrafficBed bed;
+  const auto& cluster = bed.cluster;
+  Manifests manifests;
+  put_mode_services(manifests, cluster);
+  put_local_service(manifests, cluster);
+  restore_earlier_build(cluster.netns());
+  REQUIRE(left_in(cluster.netns()) == kInIptables + "earlier\n");
+
+  LongConnections connections;
+  open_mode_connections(cluster, connections);
+  for (const auto* vip : {"192.0.2.30", "2001:db8:2::20"})
+    for (const auto* host : {static_cast<const Host*>(&cluster.local(2)), &cluster.node()})
+      connections.open(*host, {ip(vip), 90});
+  connections.run();
+  BothFamilies load(cluster.local(2), cluster, "192.0.2.30", "2001:db8:2::30");
+  Change change(cluster, manifests);
+  change.to(flag, {"transaction: ", "synced: "}, left);
+  change.end();
+  load.check_none_failed(1);
+  CHECK(connections.moves_on() == "");
+  check_mode_load_balancer(cluster);
+}
+
+TEST_CASE("kernel: mode change: from an earlier build to nf_tables",
+          "[mode_change][from_earlier]") {
+  // Rules for clients within the cluster do not keep a node with legacy iptables.
+  check_conversion("--packet-filter=auto", kInNftables);
+}
+
+TEST_CASE("kernel: mode change: from an earlier build to iptables", "[mode_change][from_earlier]") {
+  check_conversion("--packet-filter=iptables", kInIptables);
 }
 
 // Where the kernel has both packet filters.

@@ -2,7 +2,7 @@
 
 // Which packet filter the daemon of a kernel test uses. IPVS_PROXIER_PACKET_FILTER is `iptables` or
 // `nftables`: the value of --packet-filter for each Daemon whose flags have none. Without it the
-// daemon chooses, which is iptables wherever the kernel has it.
+// daemon chooses: nf_tables wherever the kernel has its family ip.
 
 #include <cstdlib>
 #include <optional>

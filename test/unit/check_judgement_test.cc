@@ -380,8 +380,8 @@ TEST_CASE("a kernel without legacy iptables serves with nf_tables, unless iptabl
   const Wanted nft{.families = {}, .packet_filter = ipset::PacketFilter::nftables};
   auto facts = node_of_nft();
   CHECK(verdict(facts) == Level::note);
-  CHECK(about(facts, "nf_tables").message.find("uses legacy iptables that works") !=
-        std::string::npos);
+  CHECK(about(facts, "nf_tables").message ==
+        "it will hold sets and rules: the kernel takes our rules");
   CHECK(verdict(facts, nft) == Level::fine);
   CHECK(verdict(facts, {.families = {}, .packet_filter = ipset::PacketFilter::iptables}) ==
         Level::cannot);
@@ -390,13 +390,21 @@ TEST_CASE("a kernel without legacy iptables serves with nf_tables, unless iptabl
   CHECK(about(facts, "module ip_set").level == Level::cannot);  // told for iptables
 }
 
-TEST_CASE("nf_tables is taken where nothing uses legacy iptables") {
+TEST_CASE("nf_tables is taken where nothing needs legacy iptables") {
   auto facts = good_node({.families = {}, .packet_filter = ipset::PacketFilter::nftables});
   for (const auto& [name, fact] : good_node({}).modules) facts.modules.try_emplace(name, fact);
-  CHECK(about(facts, "nf_tables").message.find("nothing here uses") != std::string::npos);
-  facts.uses_legacy_iptables = true;
-  CHECK(verdict(facts) == Level::fine);
-  facts.has_our_nft_table = true;
+  CHECK(about(facts, "nf_tables").message.find("the kernel takes our rules") != std::string::npos);
+  facts.packet_filters.only_iptables_accept = "chain FORWARD drops; add: a rule";
+  const Wanted ours{.in_cluster_clients = true};
+  for (const auto& [name, fact] : good_node(ours).modules) facts.modules.try_emplace(name, fact);
+  CHECK(verdict(facts, ours) == Level::note);
+  CHECK(about(facts, "legacy iptables", ours).message ==
+        "it will hold sets and rules: a chain of this host drops what only rules of legacy "
+        "iptables can accept");
+  CHECK(std::ranges::count(judge(facts, ours),
+                           "before --packet-filter=nftables: chain FORWARD drops; add: a rule",
+                           &Finding::message) == 1);
+  facts.packet_filters.has_nft_table = true;
   CHECK(about(facts, "nf_tables").message.find("our table of nf_tables is there") !=
         std::string::npos);
 }
@@ -404,7 +412,7 @@ TEST_CASE("nf_tables is taken where nothing uses legacy iptables") {
 TEST_CASE("a lock of legacy iptables that cannot be opened: nf_tables, or nothing") {
   auto facts = good_node({.families = {}, .packet_filter = ipset::PacketFilter::nftables});
   for (const auto& [name, fact] : good_node({}).modules) facts.modules.try_emplace(name, fact);
-  facts.uses_legacy_iptables = true;
+  facts.packet_filters.has_our_iptables = true;
   facts.xtables_lock_fault = "open the xtables lock: Is a directory";
   CHECK(about(facts, "nf_tables").message.find("Is a directory") != std::string::npos);
   CHECK(verdict(facts) == Level::note);
@@ -415,7 +423,7 @@ TEST_CASE("a lock of legacy iptables that cannot be opened: nf_tables, or nothin
 TEST_CASE("a table of our name that somebody else made: iptables, or nothing") {
   auto facts = good_node({.families = {}, .packet_filter = ipset::PacketFilter::nftables});
   for (const auto& [name, fact] : good_node({}).modules) facts.modules.try_emplace(name, fact);
-  facts.has_foreign_nft_table = true;
+  facts.packet_filters.has_foreign_nft_table = true;
   CHECK(about(facts, "table kube-ipvs of nf_tables").level == Level::note);
   CHECK(verdict(facts, {.families = {}, .packet_filter = ipset::PacketFilter::nftables}) ==
         Level::cannot);

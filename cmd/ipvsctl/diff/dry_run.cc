@@ -88,7 +88,7 @@ class Runner {
         tell(Area::host, Change::add, std::string("module ") + module);
     };
     look_at("ip_vs");
-    if (tables_.packet_filter == ipset::PacketFilter::iptables) look_at("ip_set");
+    if (tables_.chosen.filter == ipset::PacketFilter::iptables) look_at("ip_set");
   }
 
   void look_at_host(std::optional<sync::HostSetup> host) {
