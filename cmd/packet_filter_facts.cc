@@ -122,7 +122,7 @@ netlink::Result<bool> has_table_that_is(ipset::TableClaim wanted, ipset::FilterT
 // for clients within the cluster is for nf_tables today.
 bool is_ours(Family family, const ipset::WholeTable& filter,
              const PacketFilterQuestions& questions) {
-  if (!ipset::is_in_our_order(filter)) return false;
+  if (!ipset::has_short_paths(filter)) return false;
   const auto nat = questions.iptables_table(family, Table::nat);
   return !nat || !*nat || std::ranges::none_of((*nat)->chains, [](const auto& chain) {
     return ipset::is_of_earlier_build(chain.first);

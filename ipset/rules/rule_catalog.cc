@@ -59,15 +59,12 @@ enum class When : std::uint8_t {
   no_detector,
   no_detector_nor_source,  // no detector, and virtual addresses are not used as sources
   vip_ping,
+  known_leave,
 };
-
-// Whether a row is for RuleParameters::short_paths, for kube-proxy's order, or for both.
-enum class Paths : std::uint8_t { both, as_kube_proxy, shorter };
 
 struct Row {
   std::string_view chain;
   When when = When::always;
-  Paths paths = Paths::both;
   std::optional<Protocol> protocol = std::nullopt;
   std::optional<SetId> set = std::nullopt;
   Lookup lookup = Lookup::dst_dst;
@@ -76,7 +73,6 @@ struct Row {
   Extra extra = Extra::none;
   RowAction action = RowAction::return_;
   std::string_view to = "";  // chain of a jump
-  bool outside = false;      // for what the set does not have
 };
 
 constexpr std::string_view kServices = "KUBE-SERVICES";
@@ -149,39 +145,19 @@ constexpr Row cluster_ip_masquerade(When when, Extra extra, Lookup lookup) {
   return row;
 }
 
-constexpr Row with_paths(Row row, Paths paths) {
-  row.paths = paths;
-  return row;
-}
-
 // New connections that a set of nat lists need no further lookup.
-constexpr Row accepted(SetId set, Paths paths) {
-  return {.chain = kServices,
-          .when = When::set_non_empty,
-          .paths = paths,
-          .set = set,
-          .action = RowAction::accept};
+constexpr Row accepted(SetId set) {
+  return {.chain = kServices, .when = When::set_non_empty, .set = set, .action = RowAction::accept};
 }
 
-constexpr Row to_load_balancer(Paths paths) {
-  return with_paths(with_set(kServices, SetId::load_balancer, RowAction::jump, kLoadBalancer),
-                    paths);
-}
-
-constexpr Row local_load_balancer(Paths paths, RowAction action) {
-  return with_paths(with_set(kLoadBalancer, SetId::load_balancer_local, action), paths);
-}
-
-constexpr std::array<Row, 31> kNatRows = {{
+constexpr std::array<Row, 27> kNatRows = {{
     {.chain = kServices, .extra = Extra::from_loopback, .action = RowAction::return_},
-    to_load_balancer(Paths::as_kube_proxy),
+    with_set(kServices, SetId::load_balancer, RowAction::jump, kLoadBalancer),
     cluster_ip_masquerade(When::masquerade_all, Extra::none, Lookup::dst_dst),
     cluster_ip_masquerade(When::detector, Extra::not_from_pod, Lookup::dst_dst),
     // Without a detector, only traffic of this node from a cluster IP is masqueraded.
     cluster_ip_masquerade(When::no_detector, Extra::none, Lookup::src_dst),
     cluster_ip_masquerade(When::no_detector_nor_source, Extra::from_this_node, Lookup::dst_dst),
-    accepted(SetId::cluster_ip, Paths::shorter),
-    to_load_balancer(Paths::shorter),
     with_set(kServices, SetId::external_ip, RowAction::jump, kMarkMasq),
     with_extra(with_set(kServices, SetId::external_ip, RowAction::accept),
                Extra::not_forwarded_by_bridge),
@@ -191,8 +167,8 @@ constexpr std::array<Row, 31> kNatRows = {{
     with_extra(with_set(kServices, SetId::external_ip_local, RowAction::accept),
                Extra::to_this_node),
     {.chain = kServices, .extra = Extra::to_this_node, .action = RowAction::jump, .to = kNodePort},
-    accepted(SetId::cluster_ip, Paths::as_kube_proxy),
-    accepted(SetId::load_balancer, Paths::as_kube_proxy),
+    accepted(SetId::cluster_ip),
+    accepted(SetId::load_balancer),
 
     with_lookup(with_set(kPostrouting, SetId::loop_back, RowAction::masquerade),
                 Lookup::dst_dst_src),
@@ -217,56 +193,34 @@ constexpr std::array<Row, 31> kNatRows = {{
     for_protocol(with_set(kNodePort, SetId::node_port_sctp_hash, RowAction::jump, kMarkMasq),
                  Protocol::sctp),
 
-    local_load_balancer(Paths::as_kube_proxy, RowAction::return_),
-    local_load_balancer(Paths::shorter, RowAction::accept),
+    with_set(kLoadBalancer, SetId::load_balancer_local, RowAction::return_),
     {.chain = kLoadBalancer, .action = RowAction::jump, .to = kMarkMasq},
-    {.chain = kLoadBalancer, .paths = Paths::shorter, .action = RowAction::accept},
 
     {.chain = kMarkMasq, .action = RowAction::set_mark},
 }};
 
 // Returns packets that are meant for a virtual service, before the rule that rejects the rest.
-constexpr Row served(SetId set, Lookup lookup, Paths paths = Paths::both) {
-  return {.chain = kIpvsFilter,
-          .paths = paths,
-          .set = set,
-          .lookup = lookup,
-          .action = RowAction::return_};
+constexpr Row served(SetId set, Lookup lookup) {
+  return {.chain = kIpvsFilter, .set = set, .lookup = lookup, .action = RowAction::return_};
 }
 
-constexpr Row forwarded_known(Paths paths) {
-  return {.chain = kForward,
-          .paths = paths,
-          .comment = Comment::text,
-          .text = "kubernetes forwarding conntrack rule",
-          .extra = Extra::known_connection,
-          .action = RowAction::accept};
-}
-
-// Health checks are of TCP. Our order says so, and thus lets nothing else pass.
-constexpr Row of_health_checks(Row row, Paths paths) {
-  row.paths = paths;
-  row.set = SetId::health_check_node_port;
-  row.lookup = Lookup::dst;
-  if (paths == Paths::shorter) row.protocol = Protocol::tcp;
-  return row;
-}
-
-constexpr Row kOpenHealthPort = {
-    .chain = kNodePort, .comment = Comment::of_set, .action = RowAction::accept};
-constexpr Row kServedHealthPort = {.chain = kIpvsFilter, .action = RowAction::return_};
-
-constexpr std::array<Row, 20> kFilterRows = {{
-    forwarded_known(Paths::shorter),
+constexpr std::array<Row, 15> kFilterRows = {{
     {.chain = kForward,
      .comment = Comment::text,
      .text = "kubernetes forwarding rules",
      .extra = Extra::marked,
      .action = RowAction::accept},
-    forwarded_known(Paths::as_kube_proxy),
+    {.chain = kForward,
+     .comment = Comment::text,
+     .text = "kubernetes forwarding conntrack rule",
+     .extra = Extra::known_connection,
+     .action = RowAction::accept},
 
-    of_health_checks(kOpenHealthPort, Paths::as_kube_proxy),
-    of_health_checks(kOpenHealthPort, Paths::shorter),
+    {.chain = kNodePort,
+     .set = SetId::health_check_node_port,
+     .lookup = Lookup::dst,
+     .comment = Comment::of_set,
+     .action = RowAction::accept},
 
     with_set(kProxyFirewall, SetId::load_balancer_fw, RowAction::jump, kSourceRanges),
 
@@ -278,23 +232,14 @@ constexpr std::array<Row, 20> kFilterRows = {{
 
     // Source ranges, which cut known connections, are in a chain of their own before this one.
     {.chain = kIpvsFilter,
-     .paths = Paths::shorter,
+     .when = When::known_leave,
      .extra = Extra::known_connection,
      .action = RowAction::return_},
-    served(SetId::cluster_ip, Lookup::dst_dst, Paths::shorter),
     served(SetId::load_balancer, Lookup::dst_dst),
-    // Node ports, and all that is the node's own.
-    {.chain = kIpvsFilter,
-     .paths = Paths::shorter,
-     .set = SetId::ipvs_ips,
-     .lookup = Lookup::dst,
-     .action = RowAction::return_,
-     .outside = true},
-    served(SetId::cluster_ip, Lookup::dst_dst, Paths::as_kube_proxy),
+    served(SetId::cluster_ip, Lookup::dst_dst),
     served(SetId::external_ip, Lookup::dst_dst),
     served(SetId::external_ip_local, Lookup::dst_dst),
-    of_health_checks(kServedHealthPort, Paths::as_kube_proxy),
-    of_health_checks(kServedHealthPort, Paths::shorter),
+    served(SetId::health_check_node_port, Lookup::dst),
     {.chain = kIpvsFilter,
      .when = When::vip_ping,
      .extra = Extra::echo_request,
@@ -309,8 +254,6 @@ constexpr std::array<Row, 20> kFilterRows = {{
 }};
 
 bool is_wanted(const Row& row, Family family, const RuleParameters& parameters) {
-  const auto other = parameters.short_paths ? Paths::as_kube_proxy : Paths::shorter;
-  if (row.paths == other) return false;
   const auto non_empty = [&] { return parameters.non_empty.count(*row.set) != 0; };
   const bool detector = has_detector(family, parameters.detector);
   switch (row.when) {
@@ -328,6 +271,8 @@ bool is_wanted(const Row& row, Family family, const RuleParameters& parameters) 
       return non_empty() && !parameters.masquerade_all && !detector && !parameters.vips_are_sources;
     case When::vip_ping:
       return parameters.vip_ping;
+    case When::known_leave:
+      return parameters.short_paths;
   }
   return false;
 }
@@ -419,9 +364,8 @@ Rule rule_of(const Row& row, Family family, const RuleParameters& parameters) {
   if (row.extra == Extra::new_connection)
     rule.matches.emplace_back(ConntrackStateMatch{.is_new = true});
   if (row.set)
-    rule.matches.emplace_back(SetMatch{.set = set_name(*row.set, family),
-                                       .directions = directions(row.lookup),
-                                       .negated = row.outside});
+    rule.matches.emplace_back(
+        SetMatch{.set = set_name(*row.set, family), .directions = directions(row.lookup)});
   refine(rule, row.extra, family, parameters);
   return rule;
 }
@@ -437,9 +381,9 @@ TableRules table_rules(Family family, Table table, std::span<const std::string_v
         chain.rules.push_back(rule_of(row, family, parameters));
     if (name == kOutFilter) chain.rules = out_filter_rules(family, parameters);
     if (name == kForward || name == kIpvsFilter) {
-      // The first of the shorter paths is for known connections.
       auto invalid = invalid_rules(family, parameters, SetId::other_endpoints);
-      chain.rules.insert(chain.rules.begin() + (parameters.short_paths ? 1 : 0),
+      const bool known_leave = name == kIpvsFilter && parameters.short_paths;
+      chain.rules.insert(chain.rules.begin() + (known_leave ? 1 : 0),
                          std::make_move_iterator(invalid.begin()),
                          std::make_move_iterator(invalid.end()));
     }
@@ -471,7 +415,7 @@ std::vector<TableRules> rules_for(Family family, const RuleParameters& parameter
   };
 }
 
-bool is_in_our_order(const WholeTable& filter) {
+bool has_short_paths(const WholeTable& filter) {
   const Rule first{.matches = {ConntrackStateMatch{.related = true, .established = true}},
                    .target = Verdict::return_};
   const auto found = filter.chains.find(std::string(kIpvsFilter));

@@ -1,8 +1,7 @@
 #pragma once
 
 // The fixed chains, jumps and rules of each family as table rows, and the few parameters that
-// change them. Pure functions; any thread. Chain names and comments are kube-proxy's, and so is the
-// order without RuleParameters::short_paths.
+// change them. Pure functions; any thread. Chain names, comments and order are kube-proxy's.
 //
 // nat:    PREROUTING, OUTPUT -> KUBE-SERVICES -> KUBE-LOAD-BALANCER, KUBE-NODE-PORT, both of which
 //         may reach KUBE-MARK-MASQ;  POSTROUTING -> KUBE-POSTROUTING
@@ -67,10 +66,8 @@ struct RuleParameters {
   // do when that address is on a link. If false, any source address of this node marks a packet as
   // sent by the node.
   bool vips_are_sources = true;
-  // Order other than kube-proxy's, with the same verdicts: packets of known connections leave
-  // KUBE-IPVS-FILTER and KUBE-FORWARD at the first rule, forwarded ones KUBE-IPVS-OUT-FILTER, and
-  // new ones need fewer lookups. But a cluster IP's or load balancer's port that is a node port as
-  // well is not taken for that node port, and ports of health checks are open for TCP alone.
+  // Only iptables: packets of known connections leave KUBE-IPVS-FILTER at the first rule, and
+  // packets that IPVS sends on leave KUBE-IPVS-OUT-FILTER, which others' Services make long.
   bool short_paths = false;
   // TCP packets of pods and endpoints that belong to no connection that conntrack knows, or lie
   // outside its window, are dropped. Nothing translates their addresses, so that the reset with
@@ -101,8 +98,8 @@ RuleParameters least_parameters();
 // each at position 1, gives kube-proxy's order in an empty table.
 std::vector<TableRules> rules_for(netlink::Family family, const RuleParameters& parameters);
 
-// Whether this program wrote our chains of the legacy table filter in the order that it has without
+// Whether this program wrote our chains of the legacy table filter, as it does without
 // --kube-proxy-compat; else they are kube-proxy's, or as kube-proxy's, or absent.
-bool is_in_our_order(const WholeTable& filter);
+bool has_short_paths(const WholeTable& filter);
 
 }  // namespace ipvsproxier::ipset

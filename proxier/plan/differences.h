@@ -15,7 +15,7 @@ struct Differences {
   bool open_health_check_ports = true;
   // The set for hairpin traffic holds only endpoints that get traffic from their Service.
   bool lean_loop_back = true;
-  // The rules of iptables are in an order that costs packets less (RuleParameters::short_paths).
+  // Most packets meet fewer rules of iptables (RuleParameters::short_paths).
   bool short_paths = true;
   // A set that is too small is replaced by a larger one.
   bool growing_sets = true;

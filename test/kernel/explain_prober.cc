@@ -1,6 +1,7 @@
 #include "test/kernel/explain_prober.h"
 
 #include <net/if.h>
+#include <poll.h>
 
 #include <algorithm>
 #include <array>
@@ -19,6 +20,8 @@
 
 namespace ipvsproxier::test {
 namespace {
+
+constexpr int kUntilRefused = 20;  // ms
 
 using netlink::Family;
 using netlink::IpAddress;
@@ -146,6 +149,8 @@ Outcome Prober::happened(const Probe& probe, const ctl::PacketWalk& walk, int wa
   const auto answer =
       host.ask(probe.protocol, probe.destination, probe.port,
                {.source = probe.sender.source, .source_port = port, .timeout_ms = wait});
+  // The call fails before what refuses the packet has come back.
+  if (!answer && answer.error().sys_errno == EPERM) ::poll(nullptr, 0, kUntilRefused);
 
   heard_ = test::outcome(answer);
   const auto at_node = node_sniffer_.take();

@@ -22,6 +22,7 @@
 #include "test/kernel/kernel_state.h"
 #include "test/kernel/load.h"
 #include "test/kernel/manifests.h"
+#include "test/kernel/packet_filter.h"
 #include "test/support/ip.h"
 #include "test/support/paths.h"
 #include "test/support/random_cluster.h"
@@ -294,9 +295,9 @@ class Neighbourhood {
   // Nothing of ours is at their address, whatever Services ask for.
   void check_claims() {
     const auto bound = cluster_.netns().inside([] {
-      return shell(
-          "ip -o addr show dev kube-ipvs0; ipset list KUBE-IPVS-IPS; "
-          "ipset list KUBE-EXTERNAL-IP");
+      return shell("ip -o addr show dev kube-ipvs0") +
+             shell(on_nftables() ? "nft list table ip kube-ipvs"
+                                 : "ipset list KUBE-IPVS-IPS; ipset list KUBE-EXTERNAL-IP");
     });
     INFO(bound << daemon_->log());
     CHECK(bound.find(kTheirVip) == std::string::npos);

@@ -38,7 +38,7 @@ foretells() {
   text=$("$ipvsctl" plan --manifests /run/work/objects.yaml --hostname-override node)
   [ $? -eq 1 ] && echo "$text" && grep -F 'ip kube-ipvs services' <<<"$text" && [ -z "$(nft list tables)" ]
 }
-chooses_nftables() { grep -F 'packet filter: nftables (nothing here uses legacy iptables' /run/work/first.log; }
+chooses_nftables() { grep -F 'packet filter: nftables (the kernel takes our rules)' /run/work/first.log; }
 programs() {
   "$daemon" --manifests /run/work/objects.yaml --once --hostname-override node >/run/work/first.log 2>&1 &&
     ipvsadm -Ln | grep -A1 -F 'TCP  10.96.0.1:80 rr' | grep -F '10.0.0.1:8080'
@@ -52,7 +52,7 @@ check "the kernel is one of Debian, with its modules" of_debian
 check "the host's files cannot be changed" read_only
 check "ipvsctl plan tells the packet filter of a node that has none, and makes no table" foretells
 check "the daemon programs a Service" programs
-check "the daemon takes nf_tables where nothing uses legacy iptables" chooses_nftables
+check "the daemon takes nf_tables where nothing needs legacy iptables" chooses_nftables
 check "its address answers" answers
 check "ipvsctl explains it" explains
 

@@ -1,6 +1,7 @@
 #include "ipset/rules/rule_catalog.h"
 
 #include <algorithm>
+#include <map>
 
 #include <catch2/catch.hpp>
 
@@ -98,46 +99,39 @@ TEST_CASE("traffic to cluster IPs is masqueraded by the way of telling local tra
   CHECK(services() == from_node);
 }
 
-TEST_CASE("short paths: known connections leave first, cluster IPs and load balancers come first") {
+TEST_CASE("short paths: known connections leave first; all else is kube-proxy's") {
   RuleParameters parameters{
       .detector = *IpPrefix::parse("10.1.0.0/16"),
-      .short_paths = true,
       .non_empty = {SetId::cluster_ip, SetId::load_balancer, SetId::external_ip_local}};
-  const auto known = std::string("-m conntrack --ctstate RELATED,ESTABLISHED -j ");
-  const auto served = [](const std::string& set) {
-    return "-m set --match-set KUBE-" + set + " -j RETURN";
+  const auto all = [&] {
+    std::map<std::string, Lines> chains;
+    for (const auto& table : rules_for(Family::ipv4, parameters))
+      for (const auto& one : table.chains)
+        chains[std::string(to_string(table.table)) + " " + one.name] =
+            chain(Family::ipv4, parameters, std::string(to_string(table.table)), one.name);
+    return chains;
   };
-  CHECK(chain(Family::ipv4, parameters, "filter", "KUBE-IPVS-FILTER") ==
-        Lines{known + "RETURN", served("CLUSTER-IP dst,dst"), served("LOAD-BALANCER dst,dst"),
-              "-m set ! --match-set KUBE-IPVS-IPS dst -j RETURN", served("EXTERNAL-IP dst,dst"),
-              served("EXTERNAL-IP-LOCAL dst,dst"), "-p tcp " + served("HEALTH-CHECK-NODE-PORT dst"),
-              "-p icmp -m icmp --icmp-type 8 -j RETURN",
-              "-m conntrack --ctstate NEW -m set --match-set KUBE-IPVS-IPS dst -j REJECT "
-              "--reject-with icmp-port-unreachable"});
-  const auto forward = chain(Family::ipv4, parameters, "filter", "KUBE-FORWARD");
-  REQUIRE(forward.size() == 2);
-  CHECK(forward[0].ends_with(known + "ACCEPT"));
-  const auto services = chain(Family::ipv4, parameters, "nat", "KUBE-SERVICES");
-  REQUIRE(services.size() == 7);
-  CHECK(services[1] == "! -s 10.1.0.0/16 " + kClusterIpText + "dst,dst -j KUBE-MARK-MASQ");
-  CHECK(services[2] == "-m set --match-set KUBE-CLUSTER-IP dst,dst -j ACCEPT");
-  CHECK(services[3].ends_with("KUBE-LOAD-BALANCER dst,dst -j KUBE-LOAD-BALANCER"));
-  CHECK(services[6] == "-m addrtype --dst-type LOCAL -j KUBE-NODE-PORT");
-  parameters.non_empty.insert(SetId::load_balancer_local);
-  const auto balanced = chain(Family::ipv4, parameters, "nat", "KUBE-LOAD-BALANCER");
-  REQUIRE(balanced.size() == 3);
-  CHECK(balanced[0].ends_with("KUBE-LOAD-BALANCER-LOCAL dst,dst -j ACCEPT"));
-  CHECK(balanced[1] == "-j KUBE-MARK-MASQ");
-  CHECK(balanced[2] == "-j ACCEPT");
+  auto wanted = all();
+  auto& filter = wanted["filter KUBE-IPVS-FILTER"];
+  filter.insert(filter.begin(), "-m conntrack --ctstate RELATED,ESTABLISHED -j RETURN");
+  parameters.short_paths = true;
+  CHECK(all() == wanted);
+}
 
-  // The same rules in another order.
-  const auto sorted = [&](bool shorter, const std::string& table, const std::string& name) {
-    parameters.short_paths = shorter;
-    auto lines = chain(Family::ipv4, parameters, table, name);
-    std::ranges::sort(lines);
-    return lines;
+TEST_CASE("our chains tell who wrote them") {
+  const auto written = [](const RuleParameters& parameters) {
+    WholeTable filter;
+    const auto tables = rules_for(Family::ipv4, parameters);
+    for (const auto& one : tables.front().chains) filter.chains[one.name] = one.rules;
+    return filter;
   };
-  CHECK(sorted(true, "filter", "KUBE-FORWARD") == sorted(false, "filter", "KUBE-FORWARD"));
+  CHECK_FALSE(has_short_paths({}));
+  CHECK_FALSE(has_short_paths(written({})));
+  CHECK(has_short_paths(written({.short_paths = true})));
+  CHECK(has_short_paths(written({.detector = BridgeInterface{"cbr0"},
+                                 .vip_ping = false,
+                                 .short_paths = true,
+                                 .drop_invalid = true})));
 }
 
 TEST_CASE("our health server's port is open at addresses of load balancers") {
@@ -156,7 +150,7 @@ TEST_CASE("our health server's port is open at addresses of load balancers") {
   }
 }
 
-TEST_CASE("invalid packets of pods and of other endpoints are dropped after known connections") {
+TEST_CASE("invalid packets of pods and of other endpoints are dropped before all but known ones") {
   RuleParameters parameters{.detector = *IpPrefix::parse("10.1.0.0/16"),
                             .short_paths = true,
                             .drop_invalid = true,
@@ -169,10 +163,10 @@ TEST_CASE("invalid packets of pods and of other endpoints are dropped after know
     };
     parameters.short_paths = true;
     parameters.detector = *IpPrefix::parse("10.1.0.0/16");
-    CHECK(rules()[0].find("RELATED,ESTABLISHED") != std::string::npos);
-    CHECK(rules()[1] == "-s 10.1.0.0/16 " + invalid + "-j DROP");
-    CHECK(rules()[2] == others);
-    CHECK(rules(Family::ipv6)[1] ==
+    const std::size_t first = std::string(name) == "KUBE-IPVS-FILTER" ? 1 : 0;
+    CHECK(rules()[first] == "-s 10.1.0.0/16 " + invalid + "-j DROP");
+    CHECK(rules()[first + 1] == others);
+    CHECK(rules(Family::ipv6)[first] ==
           invalid + "-m set --match-set KUBE-6-OTHER-ENDPOINTS src -j DROP");
     parameters.short_paths = false;
     CHECK(rules()[0] == "-s 10.1.0.0/16 " + invalid + "-j DROP");

@@ -350,9 +350,7 @@ std::string exception_of(const Pair& pair, const Flow& flow, const Ways& ways) {
   if (flow.protocol != Protocol::sctp &&
       by_number(tcp ? SetId::node_port_tcp : SetId::node_port_udp))
     return "number of a node port";
-  if (!tcp && !pair.world.options.differences.short_paths &&
-      by_number(SetId::health_check_node_port))
-    return "number of a health port";
+  if (!tcp && by_number(SetId::health_check_node_port)) return "number of a health port";
   if (flow.destination.is_loopback() && flow.source && !flow.source->is_loopback() &&
       by_element(SetId::node_port_sctp_hash,
                  ipset::IpPortElement{flow.destination, flow.protocol, flow.port}))
