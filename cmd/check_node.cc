@@ -51,7 +51,7 @@ check::Wanted wanted_of(const Options& options) {
   const auto plan = planner_options(options, {Family::ipv4, Family::ipv6});
   check::Wanted wanted{.scheduler = plan.scheduler,
                        .bind_by_routes = plan.bind_by_routes,
-                       .in_cluster_clients = plan.differences.in_cluster_clients,
+                       .as_kube_proxy = options.compat,
                        .localhost = plan.node_port_localhost,
                        .keeps_foreign_services = plan.differences.keep_foreign_services,
                        .leaves_untracked = plan.differences.leave_untracked,

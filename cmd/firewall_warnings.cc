@@ -132,22 +132,17 @@ netlink::Result<ipset::UntrackedLook> untracked_ports(MayLoad may_load,
   return look;
 }
 
-netlink::Result<std::vector<ipset::FirewallSample>> loaded_samples() {
+netlink::Result<FirewallLook> loaded_firewall_warnings(const ProgrammedFilter& programmed) {
   std::vector<ipset::FirewallSample> samples;
   const auto has_ipvs = netlink::kernel_has_module("ip_vs");
   if (!has_ipvs) return has_ipvs.error();
   const auto reader = *has_ipvs ? netlink::KernelIpvsReader::open() : netlink::Error{};
-  if (!reader) return samples;
-  const auto read = (*reader)->services(
-      [&](const netlink::ServiceReading& one) { return add_sample(**reader, one, samples); });
-  if (!read) return read.error();
-  return samples;
-}
-
-netlink::Result<FirewallLook> loaded_firewall_warnings(const ProgrammedFilter& programmed) {
-  const auto samples = loaded_samples();
-  if (!samples) return samples.error();
-  return firewall_warnings(MayLoad::no, programmed.filter, *samples, kLongestAnswer);
+  if (reader) {
+    const auto read = (*reader)->services(
+        [&](const netlink::ServiceReading& one) { return add_sample(**reader, one, samples); });
+    if (!read) return read.error();
+  }
+  return firewall_warnings(MayLoad::no, programmed.filter, samples, kLongestAnswer);
 }
 
 netlink::Result<std::vector<FlowRuleFact>> loaded_flow_rules(const ProgrammedFilter& programmed) {

@@ -29,11 +29,8 @@ netlink::Result<ipset::UntrackedLook> untracked_ports(MayLoad may_load,
                                                       const std::set<netlink::IpAddress>& addresses,
                                                       std::chrono::milliseconds longest);
 
-// Samples of the virtual services in the kernel. Their node ports are known by number. Loads
-// nothing.
-netlink::Result<std::vector<ipset::FirewallSample>> loaded_samples();
-
-// With these samples. `programmed` is where our rules are. Loads nothing.
+// With samples of the virtual services in the kernel. Their node ports are known by number.
+// `programmed` is where our rules are. Loads nothing.
 netlink::Result<ipset::FirewallLook> loaded_firewall_warnings(const ProgrammedFilter& programmed);
 
 // A rule of others that adds connections to a flowtable (ipset/nft/flow_rules.h).

@@ -3,10 +3,10 @@
 #include <sys/utsname.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <set>
 #include <string>
 #include <system_error>
@@ -15,8 +15,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "cmd/firewall_warnings.h"
 #include "ipset/judge/look_budget.h"
+#include "ipset/nft/host_firewall.h"
 #include "ipset/nftables/nft_rule_table.h"
 #include "ipset/nftables/nft_set_elements.h"
 #include "ipset/nftables/nft_table_claim.h"
@@ -28,6 +28,7 @@
 #include "netlink/kernel_module.h"
 #include "netlink/sysctl.h"
 #include "proxier/check/kernel_modules.h"
+#include "proxier/check/needs.h"
 
 namespace ipvsproxier::cmd {
 
@@ -38,12 +39,7 @@ using ipset::Table;
 using netlink::Family;
 
 netlink::Result<std::optional<ipset::WholeTable>> legacy_table(Family family, Table table) {
-  return ipset::IptcRuleTable({.dry_run = true}).read(family, table);
-}
-
-// What rules of others do to packets of Services that are not known is asked for any packet.
-std::vector<ipset::FirewallSample> samples_or_none() {
-  return loaded_samples().value_or(std::vector<ipset::FirewallSample>());
+  return ipset::IptcRuleTable({.dry_run = true}).read(family, table, LookBudget::kRules);
 }
 
 // What rules every cluster needs in legacy iptables.
@@ -109,6 +105,15 @@ netlink::Status legacy_would_work(Family family) {
   return ipset::XtablesLock::can_open(ipset::IptcSettings().lock_path);
 }
 
+netlink::Status nftables_would_work(Family family) {
+  std::set<std::string> modules;
+  for (const auto& of : {std::optional<Family>(), std::optional(family)})
+    for (auto& module : check::nft_modules(of)) modules.insert(std::move(module));
+  if (can_have(modules)) return {};
+  return netlink::Error{netlink::ErrorKind::missing, 0,
+                        fmt::format("the modules {} are not all there", fmt::join(modules, ", "))};
+}
+
 netlink::Result<bool> has_table_that_is(ipset::TableClaim wanted, ipset::FilterTable& nftables) {
   for (const auto family : netlink::kFamilies) {
     const auto frame = nftables.list_frame(ipset::nft_table_of(family));
@@ -118,27 +123,54 @@ netlink::Result<bool> has_table_that_is(ipset::TableClaim wanted, ipset::FilterT
   return false;
 }
 
-// Whether this program wrote the rules, as without --kube-proxy-compat. What earlier builds wrote
-// for clients within the cluster is for nf_tables today.
-bool is_ours(Family family, const ipset::WholeTable& filter,
-             const PacketFilterQuestions& questions) {
-  if (!ipset::has_short_paths(filter)) return false;
+// An earlier build wrote these rules, with some for clients within the cluster, whom nf_tables
+// serves today.
+bool is_of_earlier_build(Family family, const PacketFilterQuestions& questions) {
   const auto nat = questions.iptables_table(family, Table::nat);
-  return !nat || !*nat || std::ranges::none_of((*nat)->chains, [](const auto& chain) {
-    return ipset::is_of_earlier_build(chain.first);
-  });
+  return nat && *nat && std::ranges::any_of((*nat)->chains, [](const auto& chain) {
+           return ipset::is_of_earlier_build(chain.first);
+         });
 }
 
-std::vector<std::string> needed_accepts(Family family, ipset::WholeTable filter,
-                                        const std::vector<ipset::FirewallSample>& samples) {
+// What a look at the legacy table filter found.
+struct LegacyLook {
+  bool has_ours = false;
+  bool has_earlier = false;
+  std::vector<std::string> needed;
+  std::vector<std::string> unjudged;
+};
+
+void look_at(Family family, const PacketFilterQuestions& questions, LegacyLook& look) {
   constexpr std::chrono::seconds kLongest{1};
+  const auto name = ipset::legacy_table_name(family);
+  auto filter = questions.iptables_table(family, Table::filter);
+  if (!filter)
+    look.unjudged.push_back(ipset::text_of_unjudged(
+        name, filter.error().sys_errno == E2BIG ? "it has too many rules"
+                                                : netlink::to_string(filter.error())));
+  if (!filter || !*filter) return;
+  if (ipset::has_short_paths(**filter)) {
+    look.has_ours = true;
+    look.has_earlier = look.has_earlier || is_of_earlier_build(family, questions);
+  }
   LookBudget budget(LookBudget::kSteps, 0, LookBudget::Clock::now() + kLongest);
-  const auto look = ipset::find_needed_accepts(family, std::move(filter), samples, budget);
-  std::vector<std::string> texts;
-  for (const auto& warning : look.warnings) texts.push_back(warning.text);
-  for (const auto& [table, why] : look.unjudged)
-    texts.push_back(ipset::text_of_unjudged(table, why));
-  return texts;
+  const auto found = ipset::find_needed_accepts(family, **std::move(filter), budget);
+  for (const auto& warning : found.warnings) look.needed.push_back(warning.text);
+  for (const auto& [table, why] : found.unjudged)
+    look.unjudged.push_back(ipset::text_of_unjudged(table, why));
+}
+
+void try_nftables(const PacketFilterQuestions& questions, ipset::PacketFilterFacts& facts) {
+  const auto works = questions.nftables_works(Family::ipv4);
+  facts.nftables_works = works.has_value();
+  if (!works) {
+    // That the module is missing is what the choice says itself.
+    if (works.error().kind != netlink::ErrorKind::missing)
+      facts.nftables_fault = netlink::to_string(works.error());
+  } else if (questions.has_ipv6()) {
+    if (const auto ipv6 = questions.nftables_works(Family::ipv6); !ipv6)
+      facts.nftables_fault = "for IPv6: " + netlink::to_string(ipv6.error());
+  }
 }
 
 }  // namespace
@@ -164,40 +196,25 @@ ipset::PacketFilterFacts seen_packet_filters(const PacketFilterQuestions& questi
     facts.has_foreign_nft_table =
         has_table_that_is(ipset::TableClaim::foreign, *questions.nftables).value_or(false);
   }
-  std::vector<std::string> needed;
-  std::optional<std::vector<ipset::FirewallSample>> samples;
-  for (const auto family : netlink::kFamilies) {
-    auto filter = questions.iptables_table(family, Table::filter);
-    if (!filter)
-      needed.push_back(ipset::text_of_unjudged(ipset::legacy_table_name(family),
-                                               netlink::to_string(filter.error())));
-    if (!filter || !*filter) continue;
-    facts.has_our_iptables = facts.has_our_iptables || is_ours(family, **filter, questions);
-    if (!samples) samples = questions.samples();
-    std::ranges::move(needed_accepts(family, **std::move(filter), *samples),
-                      std::back_inserter(needed));
-  }
-  facts.only_iptables_accept = fmt::format("{}", fmt::join(needed, "; "));
+  LegacyLook look;
+  for (const auto family : netlink::kFamilies) look_at(family, questions, look);
+  facts.has_our_iptables = look.has_ours && !look.has_earlier;
+  facts.only_iptables_accept = fmt::format("{}", fmt::join(look.needed, "; "));
+  facts.unjudged = fmt::format("{}", fmt::join(look.unjudged, "; "));
   return facts;
 }
 
 ipset::PacketFilterFacts packet_filter_facts(ipset::PacketFilterWish wish, bool compat,
                                              const PacketFilterQuestions& questions) {
+  using enum ipset::PacketFilterWish;
   ipset::PacketFilterFacts facts;
-  if (compat || wish == ipset::PacketFilterWish::iptables) {
-    ask_iptables(questions, facts);
-    return facts;
-  }
-  if (wish == ipset::PacketFilterWish::automatic) facts = seen_packet_filters(questions);
-  const auto works = questions.nftables_works();
-  facts.nftables_works = works.has_value();
-  // That the module is missing is what the choice says itself.
-  if (!works && works.error().kind != netlink::ErrorKind::missing)
-    facts.nftables_fault = to_string(works.error());
-  if (wish == ipset::PacketFilterWish::nftables) return facts;
+  if (!compat) facts = seen_packet_filters(questions);
+  if (!compat && wish != iptables) try_nftables(questions, facts);
+  if (wish == nftables && !compat) return facts;
   // Asking loads modules and makes tables: never in vain.
-  const bool needs_iptables =
-      facts.has_foreign_nft_table || facts.has_our_iptables || !facts.only_iptables_accept.empty();
+  const bool needs_iptables = facts.has_foreign_nft_table || facts.has_our_iptables ||
+                              !facts.only_iptables_accept.empty() || !facts.unjudged.empty() ||
+                              !facts.nftables_fault.empty();
   if (!facts.nftables_works || (!facts.has_nft_table && needs_iptables))
     ask_iptables(questions, facts);
   return facts;
@@ -205,25 +222,20 @@ ipset::PacketFilterFacts packet_filter_facts(ipset::PacketFilterWish wish, bool 
 
 PacketFilterQuestions kernel_packet_filters(ipset::FilterTable* nftables) {
   return {.iptables_table = legacy_table,
-          .samples = samples_or_none,
           .iptables_works = legacy_works,
           .has_ipv6 = has_ipv6,
-          .nftables_works = [nftables]() -> netlink::Status {
+          .nftables_works = [nftables](Family family) -> netlink::Status {
             if (nftables == nullptr) return netlink::Error{netlink::ErrorKind::missing, 0, ""};
-            return ipset::NftRuleTable(*nftables).family_usable(Family::ipv4);
+            return ipset::NftRuleTable(*nftables).family_usable(family);
           },
           .nftables = nftables};
 }
 
 PacketFilterQuestions loaded_packet_filters(ipset::FilterTable* nftables) {
   return {.iptables_table = legacy_table,
-          .samples = samples_or_none,
           .iptables_works = legacy_would_work,
           .has_ipv6 = has_ipv6,
-          .nftables_works = []() -> netlink::Status {
-            if (can_have({"nf_tables"})) return {};
-            return netlink::Error{netlink::ErrorKind::missing, 0, ""};
-          },
+          .nftables_works = nftables_would_work,
           .nftables = nftables};
 }
 

@@ -9,7 +9,6 @@
 
 #include <spdlog/logger.h>
 
-#include "ipset/nft/host_firewall.h"
 #include "ipset/nftables/filter_table.h"
 #include "ipset/rules/packet_filter_choice.h"
 #include "ipset/rules/rule_types.h"
@@ -21,15 +20,14 @@ struct PacketFilterQuestions {
   // A legacy table of this network namespace; reading makes none.
   std::function<netlink::Result<std::optional<ipset::WholeTable>>(netlink::Family, ipset::Table)>
       iptables_table;
-  // Samples of the virtual services in the kernel.
-  std::function<std::vector<ipset::FirewallSample>()> samples;
   // Whether legacy iptables of a family and IP sets work, can be written and have what the rules of
   // every cluster need, or why not; asking may load modules and make tables.
   std::function<netlink::Status(netlink::Family)> iptables_works;
   // Whether this network namespace has IPv6.
   std::function<bool()> has_ipv6;
-  // Whether the kernel takes our rules of nf_tables, or why not. Nothing of the trial stays.
-  std::function<netlink::Status()> nftables_works;
+  // Whether the kernel takes our rules of nf_tables in a family, or why not. Nothing of the trial
+  // stays.
+  std::function<netlink::Status(netlink::Family)> nftables_works;
   // nullptr: none is loaded, so that our table is not there.
   ipset::FilterTable* nftables = nullptr;
 };

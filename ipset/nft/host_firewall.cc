@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 #include <utility>
+#include <variant>
 
 #include <fmt/format.h>
 
@@ -289,7 +290,8 @@ void judge_legacy_chain(Family family, const WholeTable& table, const Passing& p
         return fate_of(walk_sample(table, chain, accepts, packet, budget));
       });
   if (!judged.whole) look.unjudged[legacy_table_name(family)] = kTooLong;
-  if (!judged.empty() && (judged.drops || !base.accepts))
+  const bool accepts = base.accepts && (rules->second.empty() || !drops_all(rules->second.back()));
+  if (!judged.empty() && (judged.drops || !accepts))
     look.warnings.push_back(legacy_drop_warning(family, passing, rules->second, judged));
 }
 
@@ -342,6 +344,21 @@ netlink::Result<FirewallLook> find_firewall_warnings(FilterTable& nftables, Pack
   return look;
 }
 
+bool drops_all(const Rule& rule) {
+  if (rule.source || rule.destination || rule.in_interface || rule.protocol ||
+      !rule.matches.empty())
+    return false;
+  const auto drops = [](const auto& target) {
+    const auto* verdict = std::get_if<Verdict>(&target);
+    return verdict != nullptr ? *verdict == Verdict::drop
+                              : std::holds_alternative<RejectTarget>(target);
+  };
+  const auto* foreign = std::get_if<ForeignTarget>(&rule.target);
+  if (foreign == nullptr) return drops(rule.target);
+  return foreign->conditions.empty() &&
+         (drops(foreign->action) || std::holds_alternative<RejectAction>(foreign->action));
+}
+
 FirewallLook find_legacy_warnings(Family family, const WholeTable& table, PacketFilter filter,
                                   const std::vector<FirewallSample>& samples, LookBudget& budget) {
   FirewallLook look;
@@ -358,8 +375,7 @@ FirewallLook find_legacy_warnings(Family family, const WholeTable& table, Packet
   return look;
 }
 
-FirewallLook find_needed_accepts(Family family, WholeTable table,
-                                 const std::vector<FirewallSample>& samples, LookBudget& budget) {
+FirewallLook find_needed_accepts(Family family, WholeTable table, LookBudget& budget) {
   const auto accepting = table.chains.find(std::string(kForwardChain));
   if (accepting != table.chains.end()) accepting->second.clear();
   std::vector<FirewallSample> health_ports;
@@ -370,7 +386,7 @@ FirewallLook find_needed_accepts(Family family, WholeTable table,
                             .is_node_port = true});
   FirewallLook look;
   budget.begin_share(2);
-  judge_legacy_chain(family, table, kPodAnswers, samples, budget, look);
+  judge_legacy_chain(family, table, kPodAnswers, {}, budget, look);
   budget.begin_share(1);
   judge_legacy_chain(family, table, kHealthChecks, health_ports, budget, look);
   look.was_late = budget.is_late();

@@ -76,17 +76,19 @@ netlink::Result<FirewallLook> find_firewall_warnings(FilterTable& nftables, Pack
                                                      const std::vector<FirewallSample>& samples,
                                                      LookBudget& budget);
 
-// The same for the legacy table filter of a family. A chain that only may drop is told if its
-// policy drops.
+// The same for the legacy table filter of a family. A chain that only may drop is reported if its
+// policy or its last rule drops all.
 FirewallLook find_legacy_warnings(netlink::Family family, const WholeTable& table,
                                   PacketFilter filter, const std::vector<FirewallSample>& samples,
                                   LookBudget& budget);
 // What a chain of the legacy table filter drops, and only rules of kube-proxy's IPVS mode in that
 // table can accept: what pods answer, in FORWARD, and health check node ports, in INPUT. Chains of
-// kube-proxy count as if they were empty. A chain that only may drop is reported if its policy
-// drops.
-FirewallLook find_needed_accepts(netlink::Family family, WholeTable table,
-                                 const std::vector<FirewallSample>& samples, LookBudget& budget);
+// kube-proxy count as if they were empty. Of any address, as the pods and their peers are not
+// known.
+FirewallLook find_needed_accepts(netlink::Family family, WholeTable table, LookBudget& budget);
+
+// Whether the rule drops or rejects every packet that meets it.
+bool drops_all(const Rule& rule);
 // Names of tables in what is told.
 std::string legacy_table_name(netlink::Family family);  // "legacy IPv4 table filter"
 std::string nft_table_name(

@@ -33,7 +33,9 @@ std::vector<ChoiceRow> choice_rows(const Facts& facts) {
       {facts.has_our_iptables, iptables, "our rules are in legacy iptables"},
       {!facts.only_iptables_accept.empty(), iptables,
        "a chain of this host drops what only rules of legacy iptables can accept"},
-      {facts.nftables_works, nftables, "the kernel takes our rules"},
+      {!facts.unjudged.empty(), iptables, facts.unjudged},
+      {facts.nftables_works && !facts.nftables_fault.empty(), iptables, nft_needs(facts)},
+      {facts.nftables_works, nftables, "nf_tables works here"},
       {facts.iptables_works, iptables, nft_needs(facts)},
   };
 }
@@ -54,16 +56,13 @@ std::string iptables_needs(const Facts& facts) {
 }
 
 std::vector<std::string> notes_of(PacketFilter filter, PacketFilterWish wish, const Facts& facts) {
-  std::vector<std::string> notes;
-  if (filter == PacketFilter::nftables) {
-    notes.emplace_back(kHandBack);
-    return notes;
-  }
-  notes.emplace_back(kIptablesLacks);
-  if (wish != PacketFilterWish::automatic || !facts.nftables_works) return notes;
+  const bool nftables = filter == PacketFilter::nftables;
+  std::vector<std::string> notes{std::string(nftables ? kHandBack : kIptablesLacks)};
   if (!facts.only_iptables_accept.empty())
-    notes.push_back("before --packet-filter=nftables: " + facts.only_iptables_accept);
-  else if (facts.has_our_iptables && !facts.has_foreign_nft_table)
+    notes.push_back((nftables ? "" : "before --packet-filter=nftables: ") +
+                    facts.only_iptables_accept);
+  else if (wish == PacketFilterWish::automatic && facts.nftables_works && facts.has_our_iptables &&
+           !nftables && facts.unjudged.empty() && !facts.has_foreign_nft_table)
     notes.emplace_back(
         "nothing here needs legacy iptables: --packet-filter=nftables changes the node");
   return notes;

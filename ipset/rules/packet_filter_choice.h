@@ -23,12 +23,13 @@ struct PacketFilterFacts {
   bool has_foreign_nft_table = false;  // a table of our name that somebody else made
   bool has_our_iptables = false;       // the rules of this program, not kube-proxy's
   // The chains of legacy iptables that drop what only our rules of legacy iptables accept, and what
-  // the administrator has to allow before nf_tables can be used; "": there are none.
+  // the administrator has to allow before nf_tables can be used; "": none is known.
   std::string only_iptables_accept;
+  std::string unjudged;         // the tables of which that is not known, and why
   bool iptables_works = false;  // the kernel has legacy tables and IP sets, and they can be written
-  bool nftables_works = false;  // the kernel took our rules in a trial
+  bool nftables_works = false;  // the kernel takes our rules of IPv4
   std::string iptables_fault;   // why it does not work, where that is known
-  std::string nftables_fault;
+  std::string nftables_fault;   // the same; where it works, why it does not for IPv6
 };
 
 struct PacketFilterChoice {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <iterator>
 #include <optional>
 #include <span>
@@ -381,9 +382,10 @@ TableRules table_rules(Family family, Table table, std::span<const std::string_v
         chain.rules.push_back(rule_of(row, family, parameters));
     if (name == kOutFilter) chain.rules = out_filter_rules(family, parameters);
     if (name == kForward || name == kIpvsFilter) {
+      // After the rule for known connections, if there is one.
       auto invalid = invalid_rules(family, parameters, SetId::other_endpoints);
-      const bool known_leave = name == kIpvsFilter && parameters.short_paths;
-      chain.rules.insert(chain.rules.begin() + (known_leave ? 1 : 0),
+      const auto known = name == kForward ? chain.rules.size() : parameters.short_paths ? 1 : 0;
+      chain.rules.insert(chain.rules.begin() + static_cast<std::ptrdiff_t>(known),
                          std::make_move_iterator(invalid.begin()),
                          std::make_move_iterator(invalid.end()));
     }

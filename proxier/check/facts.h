@@ -25,7 +25,7 @@ namespace ipvsproxier::check {
 struct Wanted {
   std::string scheduler = "rr";
   bool bind_by_routes = false;         // addresses of Services are not on links
-  bool in_cluster_clients = false;     // plan/differences.h
+  bool as_kube_proxy = true;           // --kube-proxy-compat
   bool localhost = false;              // node ports are on localhost, too
   bool keeps_foreign_services = true;  // plan/differences.h
   bool leaves_untracked = true;        // the same

@@ -1,32 +1,14 @@
 #include "proxier/check/filter_drops.h"
 
 #include <algorithm>
-#include <variant>
 
 #include <fmt/format.h>
+
+#include "ipset/nft/host_firewall.h"
 
 namespace ipvsproxier::check {
 
 namespace {
-
-using ipset::Rule;
-
-bool drops(const ipset::Target& target) {
-  if (const auto* verdict = std::get_if<ipset::Verdict>(&target))
-    return *verdict == ipset::Verdict::drop;
-  if (std::holds_alternative<ipset::RejectTarget>(target)) return true;
-  const auto* foreign = std::get_if<ipset::ForeignTarget>(&target);
-  if (foreign == nullptr || !foreign->conditions.empty()) return false;
-  const auto* verdict = std::get_if<ipset::Verdict>(&foreign->action);
-  return std::holds_alternative<ipset::RejectAction>(foreign->action) ||
-         std::holds_alternative<ipset::RejectTarget>(foreign->action) ||
-         (verdict != nullptr && *verdict == ipset::Verdict::drop);
-}
-
-bool drops_all(const Rule& rule) {
-  return !rule.source && !rule.in_interface && !rule.protocol && rule.matches.empty() &&
-         drops(rule.target);
-}
 
 std::string_view harm(std::string_view chain) {
   if (chain == "OUTPUT" || chain == "POSTROUTING") return "what IPVS sends to pods";
@@ -43,7 +25,7 @@ std::vector<DropFact> legacy_drops(netlink::Family family, ipset::Table table,
     const auto rules = whole.chains.find(chain);
     const auto* const reason =
         policy == ipset::Verdict::drop ? "its policy is DROP"
-        : rules != whole.chains.end() && std::ranges::any_of(rules->second, drops_all)
+        : rules != whole.chains.end() && std::ranges::any_of(rules->second, ipset::drops_all)
             ? "a rule without a condition drops or rejects"
             : nullptr;
     if (reason == nullptr) continue;

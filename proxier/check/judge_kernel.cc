@@ -92,6 +92,10 @@ ipset::PacketFilterFacts filter_facts(const NodeFacts& facts, const Wanted& want
   found.iptables_works = !lacks_iptables(facts, wanted, both) && facts.xtables_lock_fault.empty();
   found.nftables_works = nftables;
   found.iptables_fault = facts.xtables_lock_fault;
+  if (nftables && both && !found.has_nft_table)
+    for (const auto& module : nft_modules(Family::ipv6))
+      if (!is_usable(fact_of(facts, {.module = module, .loss = {}}).state))
+        found.nftables_fault = "for IPv6: module " + module + " is not there";
   return found;
 }
 
@@ -115,11 +119,18 @@ Wanted settled(const NodeFacts& facts, Wanted wanted, Findings& findings) {
                                                     filter_facts(facts, wanted));
     // Without either the daemon tries iptables again and again.
     wanted.packet_filter = choice ? choice->filter : iptables;
-    if (choice && (wanted.in_cluster_clients || choice->filter == nftables))
+    if (choice && (!wanted.as_kube_proxy || choice->filter == nftables))
       add_choice(*choice, findings);
-  } else if (wanted.packet_filter == iptables && wanted.in_cluster_clients) {
+  } else if (wanted.packet_filter == iptables && !wanted.as_kube_proxy) {
     findings.push_back(note_of("legacy iptables", std::string(ipset::kIptablesLacks)));
   }
+  const auto& seen = facts.packet_filters;
+  if (wanted.packet_filter == nftables && !seen.has_nft_table && !seen.only_iptables_accept.empty())
+    findings.push_back(
+        {.level = Level::limit,
+         .about = "nf_tables",
+         .message = "legacy iptables drops what no rule of nf_tables can let through",
+         .remedy = seen.only_iptables_accept});
   if (wanted.packet_filter == iptables && !facts.xtables_lock_fault.empty())
     findings.push_back({.level = Level::cannot,
                         .about = "legacy iptables",
@@ -127,7 +138,7 @@ Wanted settled(const NodeFacts& facts, Wanted wanted, Findings& findings) {
                         .remedy = "make the lock a plain file that this process may open; "
                                   "in a pod, mount the file of the host, with the type "
                                   "FileOrCreate"});
-  if (facts.packet_filters.has_foreign_nft_table)
+  if (seen.has_foreign_nft_table)
     findings.push_back(
         {.level = wanted.packet_filter == nftables ? Level::cannot : Level::note,
          .about = "table kube-ipvs of nf_tables",

@@ -36,7 +36,7 @@ ipset::RuleParameters most(const Wanted& wanted, Family family) {
   const auto address =
       *netlink::IpAddress::parse(family == Family::ipv4 ? "192.0.2.1" : "2001:db8::1");
   parameters.out_filter.insert({address, netlink::Protocol::tcp, 80});
-  if (wanted.in_cluster_clients)
+  if (!wanted.as_kube_proxy)
     parameters.non_empty.insert(ipset::kOwnSetIds.begin(), ipset::kOwnSetIds.end());
   return parameters;
 }
@@ -93,24 +93,23 @@ void add_iptables_needs(const Wanted& wanted, std::vector<ModuleNeed>& found) {
   for (const auto family : netlink::kFamilies) add_rule_needs(wanted, family, found);
 }
 
-// What the expressions of our rules are in (net/netfilter/Makefile, 6.1).
 void add_nft_needs(std::vector<ModuleNeed>& found) {
-  const std::string everything = "no Service is served";
-  for (const auto* module :
-       {"nf_tables", "nft_ct", "nft_chain_nat", "nft_nat", "nft_masq", "nft_reject"})
-    found.push_back({.module = module, .loss = everything});
-  for (const auto family : netlink::kFamilies) {
-    const bool is_v4 = family == Family::ipv4;
-    found.push_back({.module = is_v4 ? "nft_reject_ipv4" : "nft_reject_ipv6",
-                     .loss = fmt::format("no {} Service is served", netlink::to_string(family)),
-                     .family = family});
-    found.push_back({.module = is_v4 ? "nft_fib_ipv4" : "nft_fib_ipv6",
-                     .loss = fmt::format("no {} Service is served", netlink::to_string(family)),
-                     .family = family});
-  }
+  for (const auto& module : nft_modules({}))
+    found.push_back({.module = module, .loss = "no Service is served"});
+  for (const auto family : netlink::kFamilies)
+    for (const auto& module : nft_modules(family))
+      found.push_back({.module = module,
+                       .loss = fmt::format("no {} Service is served", netlink::to_string(family)),
+                       .family = family});
 }
 
 }  // namespace
+
+std::vector<std::string> nft_modules(std::optional<Family> family) {
+  if (!family) return {"nf_tables", "nft_ct", "nft_chain_nat", "nft_nat", "nft_masq", "nft_reject"};
+  if (*family == Family::ipv4) return {"nft_reject_ipv4", "nft_fib_ipv4"};
+  return {"nft_reject_ipv6", "nft_fib_ipv6"};
+}
 
 std::vector<ModuleNeed> needs(const Wanted& wanted) {
   const std::string everything = "no Service is served";
@@ -128,7 +127,7 @@ std::vector<ModuleNeed> needs(const Wanted& wanted) {
         {.module = "veth", .level = Level::limit, .loss = "no node port is on localhost"});
   found.push_back({.module = "nf_conntrack_netlink",
                    .level = Level::limit,
-                   .loss = wanted.in_cluster_clients && is_nft
+                   .loss = !wanted.as_kube_proxy && is_nft
                                ? "flows of UDP, and of this node and its pods to policy Local, go "
                                  "on to an endpoint that has left"
                                : "UDP flows go on to an endpoint that has left until they time "

@@ -29,4 +29,8 @@ struct ModuleNeed {
 // `wanted.packet_filter` is open, those of iptables.
 std::vector<ModuleNeed> needs(const Wanted& wanted);
 
+// What the expressions of our rules of nf_tables are in (net/netfilter/Makefile, 6.1); nullopt: in
+// every family.
+std::vector<std::string> nft_modules(std::optional<netlink::Family> family);
+
 }  // namespace ipvsproxier::check

@@ -1,5 +1,6 @@
 #include "proxier/plan/element_order.h"
 
+#include <algorithm>
 #include <variant>
 
 #include "proxier/plan/in_cluster.h"
@@ -72,6 +73,17 @@ bool ElementOrder::is_way_unread(const netlink::VirtualServiceKey& service) cons
   return goal != actual_.services->end() && !goal->second.servers;
 }
 
+bool ElementOrder::is_way_whole(const netlink::VirtualServiceKey& service) const {
+  const auto way = in_cluster_way_of(desired_, service);
+  const auto goal = way ? desired_.services.find(*way) : desired_.services.end();
+  if (goal == desired_.services.end() || !actual_.services || !actual_.addresses) return false;
+  const auto actual = actual_.services->find(*way);
+  if (actual == actual_.services->end() || !actual->second.servers) return false;
+  return actual_.addresses->contains(way->address) &&
+         std::all_of(goal->second.servers.begin(), goal->second.servers.end(),
+                     [&](const auto& server) { return actual->second.servers->contains(server); });
+}
+
 ElementTime ElementOrder::addition_of(SetKey set, const Element& element) const {
   const auto& has = actual_elements(actual_, set);
   const auto before = verdict_before(has, element);
@@ -96,7 +108,8 @@ ElementTime ElementOrder::way_change(SetId set, const Element& element,
                                      const netlink::VirtualServiceKey& from) const {
   if (!actual_.services) return wait;
   if (!actual_.services->contains(from)) return add_now;
-  if (!drops_outside(element)) return let_in;
+  // Another packet filter may send them on already, until ours keeps their destinations.
+  if (!drops_outside(element)) return is_way_whole(from) ? add_now : let_in;
   const auto leaving = leaving_of(set, element);
   return (leaving && leaving->stays) || is_way_unread(from) ? wait : drop;
 }

@@ -57,6 +57,8 @@ class ElementOrder {
   static constexpr Leaving kUnread{true, true};
 
   void note(const PlannedService& planned, Leaving leaving);
+  // The virtual service to which in-cluster clients are sent on serves already.
+  bool is_way_whole(const netlink::VirtualServiceKey& service) const;
   ElementTime way_change(ipset::SetId set, const ipset::Element& element,
                          const netlink::VirtualServiceKey& from) const;
   std::optional<Leaving> leaving_of(ipset::SetId set, const ipset::Element& element) const;

@@ -1,10 +1,10 @@
 #pragma once
 
-// NamespaceShare: which Services get something of which a node has so much (rules of iptables,
-// kernel memory). If Services ask for more, each namespace gets what it asks for, up to a share
-// that is the same for all; in a namespace beyond its share older Services come first. The share is
-// rounded down to a few steps, so that a small change in one namespace seldom moves what another
-// has. The result depends on what is asked for alone, not on its order. Pure; one thread.
+// NamespaceShare: which Services get something of which a node has so much (kernel memory). If
+// Services ask for more, each namespace gets what it asks for, up to a share that is the same for
+// all; in a namespace beyond its share older Services come first. The share is rounded down to a
+// few steps, so that a small change in one namespace seldom moves what another has. The result
+// depends on what is asked for alone, not on its order. Pure; one thread.
 
 #include <cstddef>
 #include <cstdint>

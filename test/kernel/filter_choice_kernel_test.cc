@@ -86,7 +86,7 @@ TEST_CASE("kernel: filter choice: nf_tables, and a node stays with what it has",
           "[filter_choice]") {
   ChoosingNode node;
   node.start();
-  node.check_says({kOnNftables + "the kernel takes our rules)"});
+  node.check_says({kOnNftables + "nf_tables works here)"});
   CHECK(eventually([&] { return node.serves() && node.is_checked(); }));
   // docker comes later: its policy changes nothing of the choice.
   node.run("iptables-legacy -P FORWARD DROP");

@@ -54,7 +54,7 @@ class BothFamilies {
       const auto counts = load->wait();
       INFO(to_string(counts));
       CHECK(counts.failed() == 0);
-      CHECK(counts.made > 200);
+      CHECK(counts.made > 100);
       CHECK(counts.servers.size() == servers);
     }
   }
@@ -102,6 +102,7 @@ class Change {
     CHECK(left_in(cluster_.netns()) == left);
   }
   void end() { CHECK(daemon_->terminate() == 0); }
+  std::string log() const { return daemon_->log(); }
 
  private:
   const Cluster& cluster_;
@@ -208,6 +209,7 @@ void check_conversion(const std::string& flag, const std::string& left) {
   Change change(cluster, manifests);
   change.to(flag, {"transaction: ", "synced: "}, left);
   change.end();
+  INFO(change.log());
   load.check_none_failed(1);
   CHECK(connections.moves_on() == "");
   check_mode_load_balancer(cluster);

@@ -38,7 +38,7 @@ foretells() {
   text=$("$ipvsctl" plan --manifests /run/work/objects.yaml --hostname-override node)
   [ $? -eq 1 ] && echo "$text" && grep -F 'ip kube-ipvs services' <<<"$text" && [ -z "$(nft list tables)" ]
 }
-chooses_nftables() { grep -F 'packet filter: nftables (the kernel takes our rules)' /run/work/first.log; }
+chooses_nftables() { grep -F 'packet filter: nftables (nf_tables works here)' /run/work/first.log; }
 programs() {
   "$daemon" --manifests /run/work/objects.yaml --once --hostname-override node >/run/work/first.log 2>&1 &&
     ipvsadm -Ln | grep -A1 -F 'TCP  10.96.0.1:80 rr' | grep -F '10.0.0.1:8080'

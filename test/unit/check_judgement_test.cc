@@ -83,7 +83,7 @@ TEST_CASE("what opens the port for health checks is missed by load balancers alo
       }
     return count;
   };
-  CHECK(told({.in_cluster_clients = true}) == 2);
+  CHECK(told({.as_kube_proxy = false}) == 2);
   CHECK(told({}) == 0);
 }
 
@@ -95,8 +95,8 @@ TEST_CASE("without conntrack's netlink in-cluster clients of policy Local are no
   const std::string of_udp = "UDP flows go on to an endpoint that has left until they time out";
   CHECK(loss({}) == of_udp);
   using enum ipset::PacketFilter;
-  CHECK(loss({.in_cluster_clients = true, .packet_filter = iptables}) == of_udp);
-  CHECK(loss({.in_cluster_clients = true, .packet_filter = nftables}) ==
+  CHECK(loss({.as_kube_proxy = false, .packet_filter = iptables}) == of_udp);
+  CHECK(loss({.as_kube_proxy = false, .packet_filter = nftables}) ==
         "flows of UDP, and of this node and its pods to policy Local, go on to an endpoint that "
         "has left");
 }
@@ -380,8 +380,7 @@ TEST_CASE("a kernel without legacy iptables serves with nf_tables, unless iptabl
   const Wanted nft{.families = {}, .packet_filter = ipset::PacketFilter::nftables};
   auto facts = node_of_nft();
   CHECK(verdict(facts) == Level::note);
-  CHECK(about(facts, "nf_tables").message ==
-        "it will hold sets and rules: the kernel takes our rules");
+  CHECK(about(facts, "nf_tables").message == "it will hold sets and rules: nf_tables works here");
   CHECK(verdict(facts, nft) == Level::fine);
   CHECK(verdict(facts, {.families = {}, .packet_filter = ipset::PacketFilter::iptables}) ==
         Level::cannot);
@@ -393,9 +392,9 @@ TEST_CASE("a kernel without legacy iptables serves with nf_tables, unless iptabl
 TEST_CASE("nf_tables is taken where nothing needs legacy iptables") {
   auto facts = good_node({.families = {}, .packet_filter = ipset::PacketFilter::nftables});
   for (const auto& [name, fact] : good_node({}).modules) facts.modules.try_emplace(name, fact);
-  CHECK(about(facts, "nf_tables").message.find("the kernel takes our rules") != std::string::npos);
+  CHECK(about(facts, "nf_tables").message.find("nf_tables works here") != std::string::npos);
   facts.packet_filters.only_iptables_accept = "chain FORWARD drops; add: a rule";
-  const Wanted ours{.in_cluster_clients = true};
+  const Wanted ours{.as_kube_proxy = false};
   for (const auto& [name, fact] : good_node(ours).modules) facts.modules.try_emplace(name, fact);
   CHECK(verdict(facts, ours) == Level::note);
   CHECK(about(facts, "legacy iptables", ours).message ==
@@ -404,6 +403,9 @@ TEST_CASE("nf_tables is taken where nothing needs legacy iptables") {
   CHECK(std::ranges::count(judge(facts, ours),
                            "before --packet-filter=nftables: chain FORWARD drops; add: a rule",
                            &Finding::message) == 1);
+  // Where nf_tables is asked for all the same.
+  CHECK(verdict(facts, {.as_kube_proxy = false, .packet_filter = ipset::PacketFilter::nftables}) ==
+        Level::limit);
   facts.packet_filters.has_nft_table = true;
   CHECK(about(facts, "nf_tables").message.find("our table of nf_tables is there") !=
         std::string::npos);

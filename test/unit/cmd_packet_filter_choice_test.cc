@@ -89,7 +89,7 @@ TEST_CASE("what decides and cannot be written is passed over, with the reason") 
   REQUIRE(choice);
   CHECK(choice->filter == PacketFilter::nftables);
   CHECK(choice->reason ==
-        "the kernel takes our rules; although a chain of this host drops what only rules of legacy "
+        "nf_tables works here; although a chain of this host drops what only rules of legacy "
         "iptables can accept, legacy iptables cannot be used: open the xtables lock "
         "/run/xtables.lock: Is a directory");
   CHECK(refused(Wish::iptables, false, facts) ==
@@ -115,6 +115,9 @@ TEST_CASE("the notes of a choice: what iptables lacks, what to allow, and how to
   const Facts both{.iptables_works = true, .nftables_works = true};
   CHECK(notes(both) == Notes{std::string(ipset::kHandBack)});
   CHECK(notes(both, Wish::iptables) == Notes{lacks});
+  auto asked = both;
+  asked.only_iptables_accept = kDrops;
+  CHECK(notes(asked, Wish::nftables) == Notes{std::string(ipset::kHandBack), kDrops});
   CHECK(notes(both, Wish::automatic, true).empty());
   auto dropped = both;
   dropped.only_iptables_accept = kDrops;
@@ -156,9 +159,10 @@ struct AskedKernel {
   test::FakeNfTables kernel;
   test::FakeFilterTable nftables{kernel, 1};
   std::optional<ipset::WholeTable> filter;  // legacy, of IPv4
+  std::optional<ipset::WholeTable> filter_of_ipv6;
   std::optional<ipset::WholeTable> nat;
   std::optional<netlink::Error> unread;
-  std::vector<ipset::FirewallSample> samples;
+  std::optional<netlink::Error> nft_fault_of_ipv6;
   std::optional<netlink::Error> fault;  // of legacy iptables
   std::optional<netlink::Error> fault_of_ipv6;
   bool has_ipv6 = true;
@@ -168,18 +172,19 @@ struct AskedKernel {
     using Whole = std::optional<ipset::WholeTable>;
     return {.iptables_table = [this](netlink::Family family,
                                      ipset::Table table) -> netlink::Result<Whole> {
-              if (family == netlink::Family::ipv6) return Whole();
+              if (family == netlink::Family::ipv6)
+                return table == ipset::Table::filter ? filter_of_ipv6 : Whole();
               if (unread) return *unread;
               return table == ipset::Table::nat ? nat : filter;
             },
-            .samples = [this] { return samples; },
             .iptables_works = [this](netlink::Family family) -> netlink::Status {
               ++asked_legacy;
               if (family == netlink::Family::ipv6 && fault_of_ipv6) return *fault_of_ipv6;
               return fault ? netlink::Status(*fault) : netlink::Status();
             },
             .has_ipv6 = [this] { return has_ipv6; },
-            .nftables_works = [with_nftables]() -> netlink::Status {
+            .nftables_works = [this, with_nftables](netlink::Family family) -> netlink::Status {
+              if (family == netlink::Family::ipv6 && nft_fault_of_ipv6) return *nft_fault_of_ipv6;
               if (with_nftables) return {};
               return netlink::Error{netlink::ErrorKind::missing, 0, ""};
             },
@@ -263,26 +268,52 @@ TEST_CASE("a chain that drops what only kube-proxy's rules of legacy iptables ac
   CHECK(kernel.facts().only_iptables_accept.empty());
 }
 
-TEST_CASE("pods that the host's rules accept by address need no rule of legacy iptables") {
+TEST_CASE("a chain that ends with a rule that drops all is one whose policy drops") {
   AskedKernel kernel;
-  kernel.filter = table_that_drops("FORWARD");
-  kernel.filter->chains["FORWARD"] = {
-      {.source = ipset::SourceMatch{.prefix = *netlink::IpPrefix::parse("10.244.0.0/16")},
-       .target = ipset::Verdict::accept}};
-  // Of which addresses pods are is not known.
-  CHECK(kernel.facts().only_iptables_accept.find("may drop what pods answer") != std::string::npos);
-  kernel.samples = {
-      {test::ip("10.96.0.1"), netlink::Protocol::tcp, 80, test::ip("10.244.0.2"), 8080, false}};
+  kernel.filter = table_that_drops("");
+  // What comes from elsewhere, such as answers to pods, is not known.
+  const ipset::Rule some{
+      .source = ipset::SourceMatch{.prefix = *netlink::IpPrefix::parse("10.244.0.0/16")},
+      .target = ipset::Verdict::accept};
+  kernel.filter->chains["FORWARD"] = {some};
   CHECK(kernel.facts().only_iptables_accept.empty());
+  kernel.filter->chains["FORWARD"].push_back({.target = ipset::Verdict::drop});
+  CHECK(kernel.facts().only_iptables_accept.find("chain FORWARD may drop what pods answer") !=
+        std::string::npos);
+  kernel.filter->chains["FORWARD"].back() = {
+      .target = ipset::ForeignTarget{
+          .description = "REJECT", .conditions = {}, .action = ipset::RejectAction{}}};
+  CHECK(kernel.facts().only_iptables_accept.find("chain FORWARD may drop what pods answer") !=
+        std::string::npos);
 }
 
 TEST_CASE("a legacy table that cannot be read stays decisive, if legacy iptables works") {
   AskedKernel kernel;
   kernel.unread = netlink::Error{netlink::ErrorKind::io, EIO, "read"};
   const auto facts = kernel.facts();
-  CHECK(facts.only_iptables_accept.find("is not known: read") != std::string::npos);
-  CHECK(chosen(facts) == PacketFilter::iptables);
+  CHECK(facts.only_iptables_accept.empty());
+  const auto choice = choose_packet_filter(Wish::automatic, false, facts);
+  REQUIRE(choice);
+  CHECK(choice->filter == PacketFilter::iptables);
+  CHECK(choice->reason ==
+        "whether legacy IPv4 table filter drops packets of Services is not known: read: "
+        "Input/output error (failed)");
+  CHECK(choice->notes == std::vector<std::string>{std::string(ipset::kIptablesLacks)});
   kernel.fault = netlink::Error{netlink::ErrorKind::io, EIO, "list"};
+  CHECK(chosen(kernel.facts()) == PacketFilter::nftables);
+}
+
+TEST_CASE("legacy iptables with both families comes before nf_tables without IPv6") {
+  AskedKernel kernel;
+  kernel.nft_fault_of_ipv6 = netlink::Error{netlink::ErrorKind::missing, ENOENT, "apply"};
+  auto choice = choose_packet_filter(Wish::automatic, false, kernel.facts());
+  REQUIRE(choice);
+  CHECK(choice->filter == PacketFilter::iptables);
+  CHECK(choice->reason.find("of nf_tables: for IPv6: apply") != std::string::npos);
+  kernel.fault_of_ipv6 = kernel.nft_fault_of_ipv6;
+  CHECK(chosen(kernel.facts()) == PacketFilter::nftables);
+  kernel.fault_of_ipv6.reset();
+  kernel.has_ipv6 = false;
   CHECK(chosen(kernel.facts()) == PacketFilter::nftables);
 }
 
@@ -292,11 +323,14 @@ TEST_CASE("a node stays with what this program wrote; kube-proxy's rules decide 
   CHECK(kernel.facts().has_our_iptables);
   CHECK(chosen(kernel.facts()) == PacketFilter::iptables);
   // Clients within the cluster, whom an earlier build served, are served by nf_tables.
+  // The other family had none of them.
+  kernel.filter_of_ipv6 = kernel.filter;
   kernel.nat.emplace();
   kernel.nat->chains["KUBE-IN-CLUSTER"] = {};
   CHECK_FALSE(kernel.facts().has_our_iptables);
   CHECK(chosen(kernel.facts()) == PacketFilter::nftables);
   kernel.nat.reset();
+  kernel.filter_of_ipv6.reset();
   kernel.filter = with_chains(table_that_drops(""), false);
   CHECK_FALSE(kernel.facts().has_our_iptables);
 }

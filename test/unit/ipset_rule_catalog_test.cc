@@ -150,7 +150,7 @@ TEST_CASE("our health server's port is open at addresses of load balancers") {
   }
 }
 
-TEST_CASE("invalid packets of pods and of other endpoints are dropped before all but known ones") {
+TEST_CASE("invalid packets of pods and of other endpoints are dropped after known connections") {
   RuleParameters parameters{.detector = *IpPrefix::parse("10.1.0.0/16"),
                             .short_paths = true,
                             .drop_invalid = true,
@@ -163,17 +163,20 @@ TEST_CASE("invalid packets of pods and of other endpoints are dropped before all
     };
     parameters.short_paths = true;
     parameters.detector = *IpPrefix::parse("10.1.0.0/16");
-    const std::size_t first = std::string(name) == "KUBE-IPVS-FILTER" ? 1 : 0;
+    const bool forward = std::string(name) == "KUBE-FORWARD";
+    const std::size_t first = forward ? 2 : 1;
+    CHECK(rules()[first - 1].find("RELATED,ESTABLISHED") != std::string::npos);
     CHECK(rules()[first] == "-s 10.1.0.0/16 " + invalid + "-j DROP");
     CHECK(rules()[first + 1] == others);
     CHECK(rules(Family::ipv6)[first] ==
           invalid + "-m set --match-set KUBE-6-OTHER-ENDPOINTS src -j DROP");
     parameters.short_paths = false;
-    CHECK(rules()[0] == "-s 10.1.0.0/16 " + invalid + "-j DROP");
+    const std::size_t without = forward ? 2 : 0;
+    CHECK(rules()[without] == "-s 10.1.0.0/16 " + invalid + "-j DROP");
     parameters.detector = InterfacePrefix{"veth"};
-    CHECK(rules()[0] == "-i veth+ " + invalid + "-j DROP");
+    CHECK(rules()[without] == "-i veth+ " + invalid + "-j DROP");
     parameters.detector = {};
-    CHECK(rules()[0] == others);
+    CHECK(rules()[without] == others);
   }
   parameters.drop_invalid = false;
   for (const auto& table : rules_for(Family::ipv4, parameters))

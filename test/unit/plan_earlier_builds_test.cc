@@ -9,6 +9,7 @@
 
 #include "ipset/rules/removal_catalog.h"
 #include "proxier/plan/diff.h"
+#include "proxier/plan/in_cluster.h"
 #include "test/support/kernel_model.h"
 #include "test/unit/in_cluster_options.h"
 #include "test/unit/planned_lines.h"
@@ -124,6 +125,37 @@ TEST_CASE("earlier builds: endpoints are widened, then drops and redirections go
   kernel.apply(diff(after, kernel.state));
   CHECK_FALSE(kernel.state.services->contains(kGoal));
   CHECK(diff(after, kernel.state).empty());
+}
+
+TEST_CASE("earlier builds: nf_tables has the ways before it keeps destinations, if they lead on") {
+  const auto service = test::local_load_balancer();
+  auto options = test::in_cluster_options();
+  options.packet_filter = ipset::PacketFilter::nftables;
+  const auto state = plan(test::cluster_of({service, test::slice_of(service, 8080, {e2()})}),
+                          test::vector_node(), options)
+                         .state;
+  auto kernel = test::KernelModel::empty_for(state);
+  kernel.apply(diff(state, kernel.state));
+  // All is in the other packet filter yet.
+  for (auto& [key, elements] : kernel.state.sets) elements = ipset::ElementSet{};
+  const auto way = in_cluster_way_of(state, kVip);
+  REQUIRE(way);
+  const auto is_late = [&] {
+    const auto transaction = diff(state, kernel.state);
+    return std::ranges::any_of(transaction.phases,
+                               [](const Phase& phase) { return phase.name == "let in"; });
+  };
+  CHECK_FALSE(is_late());
+  SECTION("nothing serves there") {
+    kernel.state.services->at(*way).servers = RealServers{};
+  }
+  SECTION("it is not known what serves there") {
+    kernel.state.services->at(*way).servers.reset();
+  }
+  SECTION("the address is not bound") {
+    kernel.state.addresses->erase({way->address, 0});
+  }
+  CHECK(is_late());
 }
 
 TEST_CASE("earlier builds: rules for localhost are no longer there, and stay until all is known") {
