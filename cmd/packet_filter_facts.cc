@@ -110,7 +110,7 @@ netlink::Status nftables_would_work(Family family) {
   for (const auto& of : {std::optional<Family>(), std::optional(family)})
     for (auto& module : check::nft_modules(of)) modules.insert(std::move(module));
   if (can_have(modules)) return {};
-  return netlink::Error{netlink::ErrorKind::missing, 0,
+  return netlink::Error{netlink::ErrorKind::unsupported, 0,
                         fmt::format("the modules {} are not all there", fmt::join(modules, ", "))};
 }
 
