@@ -106,7 +106,7 @@ TEST_CASE("kernel: filter choice: legacy iptables where FORWARD drops, until it 
   CHECK(eventually([&] { return node.serves(); }));
   // What the choice is good for: nothing of nf_tables lets the answers pass.
   node.start({"--packet-filter=nftables"});
-  CHECK_FALSE(node.serves());
+  CHECK(eventually([&] { return !node.serves(); }));
   node.start({"--packet-filter=iptables"});
   CHECK(eventually([&] { return node.serves(); }));
   node.start();
@@ -135,7 +135,7 @@ TEST_CASE("kernel: filter choice: legacy iptables where INPUT drops health check
   CHECK(eventually([&] { return node.serves() && node.is_checked(); }));
   node.start({"--packet-filter=nftables"});
   CHECK(eventually([&] { return node.serves(); }));
-  CHECK_FALSE(node.is_checked());
+  CHECK(eventually([&] { return !node.is_checked(); }));
   node.start({"--packet-filter=iptables"});
   node.start();
   node.do_as_it_says();
