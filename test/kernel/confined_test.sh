@@ -7,12 +7,16 @@
 #   confined_test.sh CONFIGURATION PATH_OF_IPVS_PROXIER
 source "$(dirname "${BASH_SOURCE[0]}")/reference_guest.sh"
 source "$here/cases.sh"
-reference=$shop/$1
-daemon=$2
 work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
+trap 'umount "$work/ipvs-proxier"; rm -rf "$work"' EXIT
 mkdir "$work/empty"
 touch /run/xtables.lock
+# The clone may be in a folder that root cannot enter without CAP_DAC_OVERRIDE.
+cp -r "$shop" "$work/shop" && touch "$work/ipvs-proxier" &&
+  mount --bind "$2" "$work/ipvs-proxier" || exit 1
+shop=$work/shop
+reference=$shop/$1
+daemon=$work/ipvs-proxier
 
 flags=(--kube-proxy-compat --config "$reference/config.yaml")
 manifests=(--manifests "$shop/objects")

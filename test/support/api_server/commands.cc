@@ -1,5 +1,6 @@
 #include "test/support/api_server/commands.h"
 
+#include <algorithm>
 #include <charconv>
 #include <fstream>
 #include <functional>
@@ -148,10 +149,11 @@ Result<std::string> run_command(ApiServer& server, const std::string& line) {
   std::string command;
   std::string first;
   std::string second;
-  words >> command >> first;
+  words >> command;
+  if (command == "put") return put(server, line.substr(std::min(line.size(), command.size() + 1)));
+  words >> first;
   if (command == "fault") return fault(server, words, first);
   words >> second;
-  if (command == "put") return put(server, first);
   if (command == "delete") return remove(server, first, second);
   if (command == "requests") return requests_of(server);
   if (command == "events") return events_of(server);
