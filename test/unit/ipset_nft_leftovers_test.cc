@@ -77,14 +77,16 @@ TEST_CASE("rules that kube-proxy wrote through iptables-nft are removed, and no 
   CAPTURE(tool);
   REQUIRE(nft("flush ruleset") == "");
   const std::string folder = test::data_path("reference/iptables_mode/");
-  const auto restore = tool + "-restore --noflush <" + folder;
+  const auto restore = [&, tool = tool](const std::string& file) {
+    shell(tool + "-restore --noflush <'" + folder + file + "'");
+  };
   // Without comments and counters, which are times and luck.
   const auto saved = tool + "-save 2>/dev/null | sed -e '/^#/d' -e 's/ \\[.*//'";
-  shell(restore + "kubelet.rules");
+  restore("kubelet.rules");
   shell(tool + " -t nat -N MINE && " + tool + " -t nat -A MINE -p tcp --dport 1 -j ACCEPT && " +
         tool + " -t nat -A PREROUTING -m comment --comment mine -j MINE");
   const auto before = shell(saved);
-  shell(restore + rules);
+  restore(rules);
   // Of ipvs mode.
   shell(tool + " -t nat -N KUBE-NODE-PORT && " + tool + " -N KUBE-IPVS-FILTER && " + tool +
         " -I INPUT -m comment --comment 'kubernetes ipvs access filter' -j KUBE-IPVS-FILTER");
