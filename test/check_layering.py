@@ -72,7 +72,7 @@ SERVE_NETLINK = re.compile(r"netlink/(ip_address|result|unique_fd)\.h$")
 # Values and codecs, which pure code may use; a table's header declares how the kernel is written.
 PURE_ROOMS = ("proxier/api", "proxier/model", "proxier/plan")
 PURE_HEADER = re.compile(r"(netlink/(ip_address|result|text|containers/\w+|(ipvs|links|conntrack|nftables)/\w+_types)|"
-                         r"ipset/(nft/untracked_types|rules/(removal_catalog|localhost_rules|rule_types|rule_catalog|packet_filter)|sets/(set_types|set_catalog|element_set)))\.h$")
+                         r"ipset/(filter/(traffic|rendered|rendering)|nft/untracked_types|rules/(removal_catalog|localhost_rules|rule_types|rule_catalog|packet_filter)|sets/(set_types|set_catalog|element_set)))\.h$")
 
 # Abstract tables; any other header of these names is an implementation that only cmd may name.
 CONCRETE = re.compile(r"^(netlink/\w+/\w+_kernel|ipset/(sets/set_libipset|rules/rule_iptc|nftables/nft_(rule|set)_table|"

@@ -8,6 +8,7 @@
 // says which are in use.
 
 #include <array>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -88,6 +89,14 @@ inline constexpr std::array<SetId, 10> kNftSetIds = {
     SetId::nft_on_links,      SetId::nft_localhost, SetId::nft_other_endpoints,
     SetId::nft_healthz,       SetId::nft_services,  SetId::nft_health_ports,
     SetId::nft_vips,
+};
+
+// One set of a family.
+struct SetKey {
+  Family family = Family::ipv4;
+  SetId id = SetId::loop_back;
+
+  friend auto operator<=>(const SetKey&, const SetKey&) = default;
 };
 
 // "KUBE-LOOP-BACK"; "KUBE-6-LOOP-BACK" for IPv6, cut at the kernel's 31 bytes. Sets of nf_tables

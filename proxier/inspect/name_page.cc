@@ -32,7 +32,7 @@ void write_virtual(api::DocumentWriter& out, const plan::Claim& claim,
   out.open_list();
   write_key(out, claim.key);
   out.value(service.ports.at(claim.port).name);
-  out.value(plan::to_string(claim.facet));
+  out.value(ipset::to_string(claim.facet));
   out.close();
 }
 

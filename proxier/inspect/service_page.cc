@@ -62,7 +62,7 @@ PagePort port_of(const plan::PortReport& report) {
   for (const auto& facet : report.facets)
     port.facets.push_back({.address = facet.claim.key.address,
                            .port = facet.claim.key.port,
-                           .facet = std::string(plan::to_string(facet.claim.facet)),
+                           .facet = std::string(ipset::to_string(facet.claim.facet)),
                            .held = facet.held,
                            .holder = holder_of(facet)});
   if (report.external) port.external = traffic_of(*report.external);

@@ -4,24 +4,6 @@
 
 namespace ipvsproxier::plan {
 
-std::string_view to_string(Facet facet) {
-  switch (facet) {
-    case Facet::cluster_ip:
-      return "cluster IP";
-    case Facet::external_ip:
-      return "external IP";
-    case Facet::load_balancer:
-      return "load balancer";
-    case Facet::node_port:
-      return "node port";
-    case Facet::in_cluster:
-      return "for clients within the cluster";
-    case Facet::localhost:
-      return "node port on localhost";
-  }
-  return "?";
-}
-
 netlink::RealServer PlannedService::server(std::size_t index) const {
   return {.key = servers.begin()[static_cast<std::ptrdiff_t>(index)],
           .weight = weights.empty() ? 1 : weights[index],

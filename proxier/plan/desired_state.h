@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "ipset/filter/traffic.h"
 #include "ipset/rules/packet_filter.h"
 #include "ipset/rules/rule_catalog.h"
 #include "ipset/sets/element_set.h"
@@ -24,30 +25,15 @@
 
 namespace ipvsproxier::plan {
 
+using ipset::Facet;
+using ipset::SetKey;
+using ipset::SharedTraffic;
+using ipset::VipTraffic;
 using netlink::SortedVector;
-
-// The kind of address by which a virtual service exposes a service port.
-// `in_cluster`: an address of this node's own (in_cluster_address.h). `localhost`: one behind the
-// loop by which node ports on localhost travel (ipset/rules/localhost_rules.h).
-enum class Facet : std::uint8_t {
-  cluster_ip,
-  external_ip,
-  load_balancer,
-  node_port,
-  in_cluster,
-  localhost,
-};
-
-// Whether the number by which the facet exposes a port is the port's node port.
-constexpr bool is_of_node_port(Facet facet) {
-  return facet == Facet::node_port || facet == Facet::localhost;
-}
-
-std::string_view to_string(Facet facet);
 
 struct PlannedService {
   netlink::VirtualService service;
-  Facet facet = Facet::cluster_ip;
+  Facet facet = Facet::cluster_ip;  // the last one, if the port has the address by several
   bool first = false;  // programmed before the others: the API server and the cluster DNS
   SortedVector<netlink::RealServerKey> servers;  // masqueraded
   std::vector<std::uint32_t> weights;            // of `servers`, in their order; empty: each 1
@@ -55,18 +41,12 @@ struct PlannedService {
   std::uint32_t lower_threshold = 0;
   // Milliseconds, in place of the node's; 0: until the last connection ends.
   std::optional<std::int64_t> drain_timeout;
+  VipTraffic traffic;  // what the packet filter does with its packets
 
   // The real server at this place of `servers`.
   netlink::RealServer server(std::size_t index) const;
 
   friend auto operator<=>(const PlannedService&, const PlannedService&) = default;
-};
-
-struct SetKey {
-  netlink::Family family = netlink::Family::ipv4;
-  ipset::SetId id = ipset::SetId::loop_back;
-
-  friend auto operator<=>(const SetKey&, const SetKey&) = default;
 };
 
 // Entries that the kernel held before planning and that no readable object asks for, but that may

@@ -17,8 +17,6 @@ namespace ipvsproxier::plan {
 
 namespace {
 
-using ipset::Element;
-using ipset::SetId;
 using netlink::Family;
 using netlink::IpAddress;
 
@@ -50,14 +48,22 @@ std::optional<netlink::IpPrefix> own_pods_of(Family family, const NodeInfo& node
   return std::nullopt;
 }
 
+// The addresses of Services among the values.
+SortedVector<IpAddress> addresses_in(const SortedVector<SharedTraffic>& shared) {
+  std::vector<IpAddress> addresses;
+  for (const auto& one : shared)
+    if (one.kind == SharedTraffic::Kind::vip) addresses.push_back(one.address);
+  return SortedVector(std::move(addresses));
+}
+
 }  // namespace
 
 FamilyPlanner::FamilyPlanner(Family family, const PlannerOptions& options, DesiredState& state)
-    : options_(options), state_(state), entries_(family, state) {
+    : options_(options), state_(state), rendering_(family, state.sets, state.rules[family]) {
   node_.family = family;
   node_.node_ports_name_address = options.packet_filter == ipset::PacketFilter::nftables;
   for (auto id : ipset::sets_of(options.packet_filter)) state_.sets[{family, id}];
-  ipset::RuleParameters parameters;
+  auto& parameters = rules();
   parameters.masquerade_mark = options.masquerade_mark;
   parameters.masquerade_all = options.masquerade_all;
   parameters.vip_ping = options.differences.vip_ping;
@@ -65,7 +71,6 @@ FamilyPlanner::FamilyPlanner(Family family, const PlannerOptions& options, Desir
   parameters.drop_invalid = options.differences.drop_invalid;
   parameters.healthz_port = options.healthz_port;
   parameters.vips_are_sources = !options.bind_by_routes;
-  state_.rules.emplace(family, std::move(parameters));
 }
 
 void FamilyPlanner::set_node(const NodeInfo& node) {
@@ -217,6 +222,30 @@ const FamilyPlanner::Ports& FamilyPlanner::PortsOnce::of(const api::NamespacedNa
   return other_ = planner_.ports_of(service, cluster_);
 }
 
+// The addresses of a Service change. True if those of the state changed.
+bool FamilyPlanner::bind(const SortedVector<IpAddress>& before,
+                         const SortedVector<IpAddress>& wanted, Scope& scope) {
+  bool changed = false;
+  for (const auto& address : difference(wanted, before)) {
+    if (state_.addresses.insert(address))
+      changed = true;
+    else
+      ++shared_addresses_[address];
+    scope.addresses.insert(address);
+  }
+  for (const auto& address : difference(before, wanted)) {
+    const auto shared = shared_addresses_.find(address);
+    if (shared != shared_addresses_.end()) {
+      if (--shared->second == 0) shared_addresses_.erase(shared);
+      continue;
+    }
+    state_.addresses.erase(address);
+    scope.addresses.insert(address);
+    changed = true;
+  }
+  return changed;
+}
+
 FamilyPlanner::Names FamilyPlanner::with_node_ports(const model::ClusterState& cluster) const {
   Names names;
   for (const auto& [name, service] : cluster.services) {
@@ -229,7 +258,8 @@ FamilyPlanner::Names FamilyPlanner::with_node_ports(const model::ClusterState& c
 // Returns the other Services that may have won or lost a virtual service.
 FamilyPlanner::Names FamilyPlanner::take_claims(const Names& names,
                                                 const model::ClusterState& cluster,
-                                                PortsOnce& ports, const ScopeOf& scope_of) {
+                                                PortsOnce& ports, const ScopeOf& scope_of,
+                                                std::map<api::NamespacedName, Ended>& ended) {
   Names rivals;
   std::vector<std::pair<netlink::VirtualServiceKey, api::NamespacedName>> claimed_before;
   for (const auto& name : names) {
@@ -245,7 +275,8 @@ FamilyPlanner::Names FamilyPlanner::take_claims(const Names& names,
   }
   for (const auto& [key, name] : claimed_before) {
     if (claims_.owner_of(key) != nullptr) continue;
-    state_.services.erase(key);
+    if (auto found = state_.services.extract(key))
+      ended[name].emplace_back(key, std::move(found.mapped().traffic));
     scope_of(name).services.insert(key);
   }
   return rivals;
@@ -286,30 +317,34 @@ void FamilyPlanner::update(Names names, const model::ClusterState& cluster,
   bool changed = false;
   for (const auto& name : names) {
     const auto part = parts_.find(name);
-    const auto before = part == parts_.end() ? SortedVector<IpAddress>()
-                                             : addresses_in(part->second.filter.elements);
-    changed |= entries_.take_addresses(before, addresses_of(ports.of(name), node_), scope_of(name));
+    const auto before =
+        part == parts_.end() ? SortedVector<IpAddress>() : addresses_in(part->second.shared);
+    changed |= bind(before, addresses_of(ports.of(name), node_), scope_of(name));
     forget();
   }
   const bool some_addresses = options_.node_port_primary || !options_.node_port_addresses.empty();
   if (changed && some_addresses && refresh_node_addresses()) names.merge(with_node_ports(cluster));
 
-  names.merge(take_claims(names, cluster, ports, scope_of));
+  std::map<api::NamespacedName, Ended> ended;
+  names.merge(take_claims(names, cluster, ports, scope_of, ended));
 
+  const Ended none;
   for (const auto& name : names) {
     const auto slices = cluster.slices.find(name);
+    const auto left = ended.find(name);
     replace(name,
             plan_service(ports.of(name), settings_of(name, cluster),
                          slices == cluster.slices.end() ? nullptr : &slices->second, claims_, node_,
                          options_),
-            scope_of(name));
+            left == ended.end() ? none : left->second, scope_of(name));
     forget();
   }
 }
 
 // A Service without anything in this family has no part; in a single-stack cluster that is every
 // Service.
-void FamilyPlanner::replace(const api::NamespacedName& name, ServicePlan plan, Scope& scope) {
+void FamilyPlanner::replace(const api::NamespacedName& name, ServicePlan plan, const Ended& ended,
+                            Scope& scope) {
   if (plan.not_granted.empty())
     found_.not_granted.erase(name);
   else
@@ -320,9 +355,23 @@ void FamilyPlanner::replace(const api::NamespacedName& name, ServicePlan plan, S
     found_.meet_foreign.erase(name);
   if (plan.is_empty() && !parts_.contains(name)) return;
   Part& part = parts_[name];
-  entries_.replace(part.filter, std::move(plan.filter), scope);
-  for (auto& [key, planned] : plan.services)
-    state_.services.insert_or_assign(key, std::move(planned));
+  ipset::Rendered before;
+  ipset::Rendered now;
+  for (const auto& [key, traffic] : ended) render(key, traffic, before);
+  for (auto& [key, planned] : plan.services) {
+    const auto [it, is_new] = state_.services.try_emplace(key);
+    if (is_new || it->second.traffic != planned.traffic) {
+      if (!is_new) render(key, it->second.traffic, before);
+      render(key, planned.traffic, now);
+    }
+    it->second = std::move(planned);
+  }
+  for (const auto& one : difference(part.shared, plan.shared))
+    ipset::render(options_.packet_filter, one, before);
+  for (const auto& one : difference(plan.shared, part.shared))
+    ipset::render(options_.packet_filter, one, now);
+  part.shared = std::move(plan.shared);
+  rendering_.replace(std::move(before), std::move(now), {scope.elements, scope.rules});
   found_.local_lack.internal += plan.local_lack.internal - part.local_lack.internal;
   found_.local_lack.external += plan.local_lack.external - part.local_lack.external;
   part.local_lack = plan.local_lack;
@@ -371,7 +420,7 @@ void FamilyPlanner::add_vips_of(const api::NamespacedName& service, Scope& scope
   const Part& part = it->second;
   for (const auto& claim : part.claimant.claims)
     if (claims_.holds(service, claim)) scope.services.insert(claim.key);
-  const auto addresses = addresses_in(part.filter.elements);
+  const auto addresses = addresses_in(part.shared);
   scope.addresses.insert(addresses.begin(), addresses.end());
 }
 
@@ -379,9 +428,13 @@ void FamilyPlanner::add_scope_of(const api::NamespacedName& service, Scope& scop
   add_vips_of(service, scope);
   const auto it = parts_.find(service);
   if (it == parts_.end()) return;
-  it->second.filter.elements.each([&](SetId id, const Element& element) {
+  ipset::Rendered rendered;
+  for (const auto& claim : it->second.claimant.claims)
+    if (claims_.holds(service, claim))
+      render(claim.key, state_.services.at(claim.key).traffic, rendered);
+  for (const auto& one : it->second.shared) ipset::render(options_.packet_filter, one, rendered);
+  for (const auto& [id, element] : rendered.elements)
     scope.elements[{node_.family, id}].insert(element);
-  });
 }
 
 }  // namespace ipvsproxier::plan

@@ -10,12 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "ipset/filter/rendering.h"
 #include "proxier/plan/claims.h"
 #include "proxier/plan/granted_settings.h"
 #include "proxier/plan/namespace_share.h"
 #include "proxier/plan/service_plan.h"
 #include "proxier/plan/service_report.h"
-#include "proxier/plan/shared_entries.h"
 
 namespace ipvsproxier::plan {
 
@@ -68,16 +68,18 @@ class FamilyPlanner {
  private:
   bool is_met_by(const Foreign& foreign, const api::Service& service) const;
   // The parts of the desired state that exist because of one Service, as keys: its claims (of which
-  // it may own some) and its elements.
+  // it may own some) and the traffic that it may share with others.
   struct Part {
     Claims::Claimant claimant;
-    FilterEntries filter;  // those of vip_set() are its addresses
+    SortedVector<SharedTraffic> shared;
     LocalLack local_lack;
 
     bool is_empty() const {
-      return claimant.claims.empty() && filter.empty() && local_lack == LocalLack{};
+      return claimant.claims.empty() && shared.empty() && local_lack == LocalLack{};
     }
   };
+  // Virtual services that a Service had and no Service has any more.
+  using Ended = std::vector<std::pair<netlink::VirtualServiceKey, VipTraffic>>;
   using Names = std::set<api::NamespacedName>;
   using Ports = std::vector<model::ServicePort>;
 
@@ -102,12 +104,18 @@ class FamilyPlanner {
   Ports ports_of(const api::NamespacedName& name, const model::ClusterState& cluster) const;
   using ScopeOf = std::function<Scope&(const api::NamespacedName&)>;
   Names take_claims(const Names& names, const model::ClusterState& cluster, PortsOnce& ports,
-                    const ScopeOf& scope_of);
+                    const ScopeOf& scope_of, std::map<api::NamespacedName, Ended>& ended);
   bool refresh_node_addresses();
   Names refresh_api_server(const model::ClusterState& cluster);
   Names share_tables(const Names& names, const model::ClusterState& cluster);
   Names with_node_ports(const model::ClusterState& cluster) const;
-  void replace(const api::NamespacedName& name, ServicePlan plan, Scope& scope);
+  void replace(const api::NamespacedName& name, ServicePlan plan, const Ended& ended, Scope& scope);
+  void render(const netlink::VirtualServiceKey& key, const VipTraffic& traffic,
+              ipset::Rendered& rendered) const {
+    ipset::render(options_.packet_filter, key, traffic, rendered);
+  }
+  bool bind(const SortedVector<netlink::IpAddress>& before,
+            const SortedVector<netlink::IpAddress>& wanted, Scope& scope);
   ipset::RuleParameters& rules() { return state_.rules.at(node_.family); }
 
   const PlannerOptions& options_;
@@ -119,7 +127,8 @@ class FamilyPlanner {
   std::string no_localhost_;  // why node ports are not on localhost; "" if they are, or need not
   bool rules_changed_ = true;
   Claims claims_;
-  SharedEntries entries_;
+  std::map<netlink::IpAddress, unsigned> shared_addresses_;  // and how many further Services ask
+  ipset::Rendering rendering_;
   NamespaceShare tables_{kTablesOfAll};
   std::map<api::NamespacedName, Part> parts_;
   // What was found of Services, as ServicePlan has it.

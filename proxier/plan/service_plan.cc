@@ -13,7 +13,6 @@
 #include "proxier/plan/granted_settings.h"
 #include "proxier/plan/in_cluster_goals.h"
 #include "proxier/plan/localhost.h"
-#include "proxier/plan/nftables_filter.h"
 #include "proxier/plan/topology.h"
 #include "proxier/plan/wrr_steps.h"
 
@@ -21,6 +20,7 @@ namespace ipvsproxier::plan {
 
 namespace {
 
+using ipset::ClientSource;
 using model::ServicePort;
 using model::ServiceSettings;
 using netlink::IpAddress;
@@ -98,15 +98,15 @@ constexpr auto kIgnoreRefused = [](const RefusedClaim&) {};
 class PortPlanner {
  public:
   PortPlanner(const ServicePort& port, const FamilyNode& node, const PlannerOptions& options,
-              const ServiceSettings& settings, ServicePlan& plan, ServiceTraffic& traffic,
-              Whole& whole)
+              const ServiceSettings& settings, ServicePlan& plan,
+              std::vector<SharedTraffic>& shared, Whole& whole)
       : port_(port),
         node_(node),
         options_(options),
         settings_(settings),
         differences_(options.differences),
         plan_(plan),
-        traffic_(traffic),
+        shared_(shared),
         whole_(whole) {}
 
   void run(std::size_t index, const Endpoints& endpoints, const Claims& claims,
@@ -120,29 +120,35 @@ class PortPlanner {
         port_, index, node_, options_,
         [&](const Claim& claim) {
           if (!claims.holds(port_.name.service, claim)) return;
-          plan_virtual_service(claim, choice, in_cluster.has_value());
-          traffic_.vips.push_back(traffic_of(claim, choice, in_cluster));
+          plan_virtual_service(claim, choice, in_cluster);
           if (options_.healthz_port != 0 && claim.facet == Facet::load_balancer)
-            traffic_.healthz.push_back(claim.key.address);
+            shared_.push_back({.kind = Kind::health_address, .address = claim.key.address});
         },
         kIgnoreRefused);
     const bool node_ports_skipped = port_.node_port != 0 && node_.node_addresses.empty();
     const bool open = differences_.open_health_check_ports || !node_ports_skipped;
     if (port_.health_check_node_port != 0 && open)
-      traffic_.health_ports.push_back(port_.health_check_node_port);
+      shared_.push_back({.kind = Kind::health_port,
+                         .port = port_.health_check_node_port,
+                         .address = IpAddress::any(node_.family)});
   }
 
  private:
+  using Kind = SharedTraffic::Kind;
+
   void add_hairpin(const model::Endpoint& endpoint) {
     if (endpoint.local)
-      traffic_.hairpins.push_back(
-          {port_.name.protocol, endpoint.key, node_.other_links.contains(endpoint.key.address)});
+      shared_.push_back({.kind = Kind::hairpin,
+                         .protocol = port_.name.protocol,
+                         .is_node = node_.other_links.contains(endpoint.key.address),
+                         .port = endpoint.key.port,
+                         .address = endpoint.key.address});
   }
 
   void add_unless_recognized(const netlink::IpAddress& endpoint) {
     const bool is_pod = node_.pods && node_.pods->contains(endpoint);
     if (!is_pod && !node_.other_links.contains(endpoint))
-      traffic_.other_endpoints.push_back(endpoint);
+      shared_.push_back({.kind = Kind::other_endpoint, .address = endpoint});
   }
 
   netlink::VirtualService virtual_service(const netlink::VirtualServiceKey& key) const {
@@ -161,7 +167,8 @@ class PortPlanner {
     return service;
   }
 
-  void plan_virtual_service(const Claim& claim, const EndpointChoice& choice, bool in_cluster) {
+  void plan_virtual_service(const Claim& claim, const EndpointChoice& choice,
+                            const std::optional<Claim>& in_cluster) {
     PlannedService planned;
     planned.facet = claim.facet;
     planned.first = whole_.comes_first;
@@ -170,7 +177,8 @@ class PortPlanner {
     planned.upper_threshold = limits.upper;
     planned.lower_threshold = limits.lower;
     if (settings_.drain_timeout) planned.drain_timeout = settings_.drain_timeout->count();
-    const auto [local_only, strict] = policy_of(port_, claim.facet, in_cluster, options_);
+    const auto [local_only, strict] =
+        policy_of(port_, claim.facet, in_cluster.has_value(), options_);
     if (local_only && choice.local.empty() && choice.any) {
       if (port_.internal_policy_local) plan_.local_lack.internal = 1;
       if (port_.external_policy_local) plan_.local_lack.external = 1;
@@ -188,12 +196,15 @@ class PortPlanner {
     planned.servers = SortedVector(std::move(servers));  // endpoints are ordered already
     if (std::ranges::any_of(weights, [](std::uint32_t weight) { return weight != 1; }))
       planned.weights = std::move(weights);
-    plan_.services.insert_or_assign(claim.key, std::move(planned));
+    planned.traffic = traffic_of(claim, choice, in_cluster);
+    const auto [it, is_new] = plan_.services.try_emplace(claim.key);
+    if (!is_new) planned.traffic.join(it->second.traffic);
+    it->second = std::move(planned);
   }
 
   VipTraffic traffic_of(const Claim& claim, const EndpointChoice& choice,
                         const std::optional<Claim>& in_cluster) const {
-    VipTraffic traffic{.key = claim.key, .facet = claim.facet};
+    VipTraffic traffic{.facets = claim.facet};
     const bool from_inside = claim.facet == Facet::cluster_ip || claim.facet == Facet::in_cluster;
     if (from_inside)
       traffic.source = ClientSource::masqueraded_unless_by_pod;
@@ -223,7 +234,7 @@ class PortPlanner {
   const ServiceSettings& settings_;
   const Differences& differences_;
   ServicePlan& plan_;
-  ServiceTraffic& traffic_;
+  std::vector<SharedTraffic>& shared_;
   Whole& whole_;
 };
 
@@ -391,14 +402,14 @@ ServicePlan plan_service(const Ports& ports, const model::ParsedSettings& grante
   ServicePlan plan;
   if (ports.empty()) return plan;
   const auto& service = *ports.front().service;
-  ServiceTraffic traffic;
+  std::vector<SharedTraffic> shared;
   Whole whole{.comes_first = comes_first(service)};
   const auto& settings = granted.settings;
   plan.not_granted = granted.problems;
   auto endpoints = endpoints_of(service.name, slices, node, settings, options);
   const auto goals = in_cluster_goals(ports, claims, node, options);
   for (std::size_t i = 0; i < ports.size(); ++i)
-    PortPlanner(ports[i], node, options, settings, plan, traffic, whole)
+    PortPlanner(ports[i], node, options, settings, plan, shared, whole)
         .run(i, endpoints[ports[i].name], claims, goals.empty() ? std::nullopt : goals[i]);
   if (auto problem = weights_problem(service, slices, settings, options, whole))
     plan.not_granted.push_back(*std::move(problem));
@@ -413,11 +424,11 @@ ServicePlan plan_service(const Ports& ports, const model::ParsedSettings& grante
     plan.not_granted.push_back(*std::move(problem));
   add_refusals(ports, node, options, plan);
   const auto addresses = addresses_of(ports, node);
-  traffic.addresses.assign(addresses.begin(), addresses.end());
-  if (options.packet_filter == ipset::PacketFilter::nftables)
-    plan.filter.elements = nftables_filter(traffic);
-  else
-    plan.filter = iptables_filter(traffic);
+  for (const auto& address : addresses)
+    shared.push_back({.kind = SharedTraffic::Kind::vip, .address = address});
+  plan.shared = SortedVector(std::move(shared));
+  for (auto& [key, planned] : plan.services)
+    planned.traffic.is_bound = addresses.contains(key.address);
   return plan;
 }
 

@@ -15,7 +15,6 @@
 #include "proxier/model/service_port.h"
 #include "proxier/plan/claims.h"
 #include "proxier/plan/in_cluster_address.h"
-#include "proxier/plan/iptables_filter.h"
 #include "proxier/plan/other_programs.h"
 #include "proxier/plan/ownership.h"
 #include "proxier/plan/planner.h"
@@ -56,13 +55,13 @@ struct RefusedClaim {
 // The parts of the desired state that exist because of one Service.
 struct ServicePlan {
   std::map<netlink::VirtualServiceKey, PlannedService> services;
-  FilterEntries filter;
+  SortedVector<SharedTraffic> shared;
   LocalLack local_lack;        // of this Service: 0 or 1 each
   bool meets_foreign = false;  // foreign virtual services have something that it asks for
   // Wishes of the Service that are not granted: one problem for each kind of wish.
   api::Problems not_granted;
 
-  bool is_empty() const { return services.empty() && filter.empty() && local_lack == LocalLack{}; }
+  bool is_empty() const { return services.empty() && shared.empty() && local_lack == LocalLack{}; }
 };
 
 // The endpoints that a facet of the port may use: `local_only`: those on this node; `strict`: even

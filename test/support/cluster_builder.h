@@ -11,10 +11,6 @@
 
 namespace ipvsproxier::test {
 
-inline netlink::IpPrefix prefix(const std::string& text) {
-  return netlink::IpPrefix::parse(text).value();
-}
-
 inline api::Endpoint endpoint(const std::string& address, const std::string& node) {
   api::Endpoint result;
   result.address = ip(address);

@@ -74,7 +74,7 @@ TEST_CASE("virtual services have the name of the port that they expose, and how 
   const auto names = Planned(web_everywhere({pod("10.244.1.4", "web-1")})).names(0);
   const auto text = [&](const char* address, std::uint16_t port) {
     const auto name = names.of({ip(address), Protocol::tcp, port});
-    return name ? to_string(*name) + ", " + std::string(plan::to_string(name->facet)) : "";
+    return name ? to_string(*name) + ", " + std::string(ipset::to_string(name->facet)) : "";
   };
   CHECK(text("10.96.0.9", 80) == "default/web:http, cluster IP");
   CHECK(text("10.96.0.9", 443) == "default/web:https, cluster IP");

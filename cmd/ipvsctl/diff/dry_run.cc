@@ -58,7 +58,7 @@ void name_services(const sync::Inspection& inspection, DryRun& result) {
     const auto facet = it->second.facet;
     result.names.try_emplace(*step.service,
                              fmt::format("{}, {}", port_name(service->second, *step.service, facet),
-                                         plan::to_string(facet)));
+                                         ipset::to_string(facet)));
   }
 }
 

@@ -133,7 +133,7 @@ WalkNames walk_names(const ClusterNames& names) {
   return {
       .service = [&names](const netlink::VirtualServiceKey& key) -> std::string {
         const auto name = names.of(key);
-        return name ? fmt::format("{}, {}", to_string(*name), plan::to_string(name->facet)) : "";
+        return name ? fmt::format("{}, {}", to_string(*name), ipset::to_string(name->facet)) : "";
       },
       .address = [&names](const netlink::IpAddress& address) { return names.of_address(address); }};
 }

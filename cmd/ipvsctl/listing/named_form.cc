@@ -45,7 +45,7 @@ class NamedForm final : public TableForm {
     if (const auto name = names_.of(service.service.key))
       end_line(text, start,
                fmt::format(kServiceColumns, api::visible(to_string(*name)),
-                           plan::to_string(name->facet)));
+                           ipset::to_string(name->facet)));
     else if (names_.is_foreign(service.service.key))
       end_line(text, start, fmt::format(kServiceColumns, "foreign", ""));
   }

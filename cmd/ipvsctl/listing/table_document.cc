@@ -52,7 +52,7 @@ void write_service_head(api::DocumentWriter& out, const ServiceReading& reading,
 
 void write_virtual_name(api::DocumentWriter& out, const VirtualName& name) {
   out.object("service", [&] {
-    out.member("facet", plan::to_string(name.facet));
+    out.member("facet", ipset::to_string(name.facet));
     out.member("name", name.service);
     out.member("namespace", name.ns);
     out.member("port", name.port);

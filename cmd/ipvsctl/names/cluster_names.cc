@@ -16,7 +16,7 @@ std::optional<plan::Facet> parse_facet(std::string_view text) {
   using enum plan::Facet;
   for (const auto facet :
        {cluster_ip, external_ip, load_balancer, node_port, in_cluster, localhost})
-    if (plan::to_string(facet) == text) return facet;
+    if (ipset::to_string(facet) == text) return facet;
   return std::nullopt;
 }
 
@@ -252,7 +252,7 @@ std::string ClusterNames::of_address(const IpAddress& address) const {
     found = std::move(text);
   };
   for (const auto& [key, one] : virtuals_)
-    if (key.address == address && !plan::is_of_node_port(one.facet))
+    if (key.address == address && !ipset::is_of_node_port(one.facet))
       note(services_[one.service], services_[one.service].name);
   for (const auto& service : services_)
     for (const auto& endpoint : endpoints_at(service, address)) note(service, endpoint.pod);

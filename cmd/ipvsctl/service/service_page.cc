@@ -145,7 +145,7 @@ class PageText {
   void add_virtual(const PageVirtual& one) {
     text_ += "\nVirtual service " + to_string(one.key);
     if (const auto name = page_.names ? page_.names->of(one.key) : std::nullopt)
-      text_ += fmt::format(", {}", plan::to_string(name->facet));
+      text_ += fmt::format(", {}", ipset::to_string(name->facet));
     if (!one.reading) {
       text_ += ": NOT IN THE KERNEL\n";
       return;
@@ -198,9 +198,9 @@ class PageText {
 
   static const inspect::PageTraffic& traffic_to(const inspect::PagePort& port,
                                                 std::string_view facet) {
-    if (facet == plan::to_string(plan::Facet::in_cluster) && port.in_cluster)
+    if (facet == ipset::to_string(plan::Facet::in_cluster) && port.in_cluster)
       return *port.in_cluster;
-    const bool inside = facet == plan::to_string(plan::Facet::cluster_ip);
+    const bool inside = facet == ipset::to_string(plan::Facet::cluster_ip);
     return inside || !port.external ? port.internal : *port.external;
   }
 
@@ -275,7 +275,7 @@ void write_absent(api::DocumentWriter& out, const PageVirtual& one,
     out.member("port", one.key.port);
     out.member("protocol", to_string(one.key.protocol));
     if (const auto name = names ? names->of(one.key) : std::nullopt)
-      out.object("service", [&] { out.member("facet", plan::to_string(name->facet)); });
+      out.object("service", [&] { out.member("facet", ipset::to_string(name->facet)); });
   });
 }
 
