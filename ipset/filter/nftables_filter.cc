@@ -58,6 +58,7 @@ std::vector<IpPrefix> allowed_sources(const IpAddress& address, const VipTraffic
   const auto rest = without(*holding, address);
   ranges.erase(holding);
   ranges.insert(ranges.end(), rest.begin(), rest.end());
+  std::ranges::sort(ranges);
   // No client has this address; without any range all would be let in.
   if (ranges.empty())
     ranges.push_back(
@@ -88,9 +89,9 @@ void render_nftables(const netlink::VirtualServiceKey& key, const VipTraffic& tr
     elements.emplace_back(
         SetId::nft_in_cluster,
         DestinationElement{address, protocol, port, instead->address, instead->port});
-  for (const auto& range : allowed_sources(address, traffic))
+  if (auto ranges = allowed_sources(address, traffic); !ranges.empty())
     elements.emplace_back(SetId::nft_source_ranges,
-                          IpPortNetElement{address, protocol, port, range});
+                          RangesElement{address, protocol, port, std::move(ranges)});
 }
 
 void render_nftables(const SharedTraffic& traffic, Rendered& rendered) {

@@ -91,14 +91,18 @@ struct VipTraffic {
 // Traffic that is not of one virtual service. Several Services may ask for the same.
 struct SharedTraffic {
   enum class Kind : std::uint8_t {
-    vip,             // an address of a Service: new connections to its other ports are refused
-    hairpin,         // an endpoint of this node may reach itself through its Service: masqueraded
-    other_endpoint,  // a TCP endpoint that is neither of this node nor a pod that the local
-                     // detector recognizes by its source: the rules that drop invalid packets look
-                     // it up
-    health_address,  // a load balancer may send health checks to this address: the port of this
-                     // program's health server is open there
-    health_port,     // a port for health checks: open on all addresses, also those of Services
+    // An address of a Service: new connections to its other ports are refused.
+    vip,
+    // A TCP endpoint that is neither of this node nor a pod that the local detector recognizes by
+    // its source: the rules that drop invalid packets look it up.
+    other_endpoint,
+    // An endpoint of this node that may reach itself through its Service: it is masqueraded then.
+    hairpin,
+    // A load balancer may send health checks to this address: the port of this program's health
+    // server is open there.
+    health_address,
+    // A port for health checks: open on all addresses, also those of Services.
+    health_port,
   };
 
   Kind kind = Kind::vip;

@@ -40,6 +40,12 @@ struct ElementHolds {
   bool operator()(const IpPortNetElement& element) const {
     return has(3) && ip_port(element) && element.net.contains(address_at(packet, directions[2]));
   }
+  bool operator()(const RangesElement& element) const {
+    return has(3) && ip_port(element) &&
+           std::ranges::any_of(element.ranges, [&](const IpPrefix& range) {
+             return range.contains(address_at(packet, directions[2]));
+           });
+  }
   bool operator()(const ServiceElement& element) const { return ip_port(element); }
   bool operator()(const DestinationElement& element) const { return ip_port(element); }
 };
@@ -127,9 +133,9 @@ std::optional<bool> is_within(const std::set<Element>& ranges, const Packet& pac
   const std::vector<Direction> key{Direction::dst, Direction::dst, Direction::src};
   if (find_element(ranges, key, packet) != nullptr) return true;
   const bool restricted = std::ranges::any_of(ranges, [&](const Element& element) {
-    const auto* const range = std::get_if<IpPortNetElement>(&element);
-    return range != nullptr && range->ip == packet.destination &&
-           range->protocol == packet.protocol && range->port == packet.destination_port;
+    const auto* const one = std::get_if<RangesElement>(&element);
+    return one != nullptr && one->ip == packet.destination && one->protocol == packet.protocol &&
+           one->port == packet.destination_port;
   });
   return restricted ? std::optional(false) : std::nullopt;
 }

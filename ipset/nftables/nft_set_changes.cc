@@ -1,6 +1,6 @@
 #include "ipset/nftables/nft_set_changes.h"
 
-#include <map>
+#include <algorithm>
 #include <utility>
 #include <variant>
 
@@ -54,7 +54,7 @@ void NftSetChanges::add(const SetTable::SetOps& change) {
 }
 
 void NftSetChanges::add_elements(const SetTable::SetOps& change, std::vector<Status>& outcomes) {
-  const auto& [spec, ops] = change;
+  const auto& [spec, ops, has] = change;
   const auto table = nft_table_of(spec.family);
   const auto set = nft_set_of(spec).name;
   for (std::size_t i = 0; i < ops.size(); ++i) {
@@ -69,50 +69,37 @@ void NftSetChanges::add_elements(const SetTable::SetOps& change, std::vector<Sta
       units_.push_back(addition_of(ops[i].element, {table, set, {*std::move(element)}}));
     else
       units_.push_back({{NftDeleteElements{table, set, {*std::move(element)}}}});
-    steps_.push_back({.change = outcomes_.size() - 1,
-                      .ops = {i},
-                      .adds = ops[i].add,
-                      .element = &ops[i].element});
+    steps_.push_back({outcomes_.size() - 1, i, ops[i].add, &ops[i].element});
   }
 }
 
 void NftSetChanges::add_ranges(const SetTable::SetOps& change, std::vector<Status>& outcomes) {
-  const auto& [spec, ops] = change;
-  const auto known = ranges_.known(spec.family);
-  if (!known) {
-    outcomes.assign(ops.size(), Status(known.error()));
-    return;
-  }
-  std::map<RestrictedService, std::vector<std::size_t>> by_service;
+  const auto& [spec, ops, has] = change;
+  const auto is_of_family = [family = spec.family](const netlink::IpPrefix& range) {
+    return range.family() == family;
+  };
   for (std::size_t i = 0; i < ops.size(); ++i) {
-    const auto* element = std::get_if<IpPortNetElement>(&ops[i].element);
-    if (element != nullptr && element->ip.family() == spec.family &&
-        element->net.family() == spec.family)
-      by_service[{element->ip, element->protocol, element->port}].push_back(i);
-    else
+    const auto* ranges = std::get_if<RangesElement>(&ops[i].element);
+    if (ranges == nullptr || ranges->ranges.empty() || ranges->ip.family() != spec.family ||
+        !std::ranges::all_of(ranges->ranges, is_of_family)) {
       outcomes[i] = unfit(spec, ops[i].element);
-  }
-  for (auto& [service, places] : by_service) {
-    const auto found = (*known)->find(service);
-    const auto before = found == (*known)->end() ? std::set<netlink::IpPrefix>{} : found->second;
-    auto after = before;
-    for (const auto i : places) {
-      const auto& net = std::get<IpPortNetElement>(ops[i].element).net;
-      if (ops[i].add)
-        after.insert(net);
-      else
-        after.erase(net);
+      continue;
     }
-    units_.push_back(NftSourceRanges::change(service, before, after));
-    steps_.push_back({.change = outcomes_.size() - 1,
-                      .ops = std::move(places),
-                      .restricted = service,
-                      .ranges = std::move(after)});
+    if (ops[i].add) {
+      const auto known = has != nullptr ? has->replaced_by(*ranges) : std::vector<Element>{};
+      const auto* before = known.empty() ? nullptr : std::get_if<RangesElement>(&known.front());
+      if (has != nullptr && has->contains(*ranges)) before = ranges;
+      units_.push_back(NftSourceRanges::change(before, *ranges));
+    } else {
+      units_.push_back(NftSourceRanges::removal(restricted_by(*ranges)));
+    }
+    steps_.push_back({outcomes_.size() - 1, i, ops[i].add, &ops[i].element});
   }
 }
 
-void NftSetChanges::settle(const Step& step, const Status& status) {
-  for (const auto op : step.ops) outcomes_[step.change][op] = status;
+// The kernel holds something else than the caller knew.
+Status NftSetChanges::write_again(const Step& step, const RangesElement& ranges) {
+  return step.adds ? ranges_.write(ranges) : ranges_.remove(restricted_by(ranges));
 }
 
 std::vector<std::vector<Status>> NftSetChanges::apply() {
@@ -123,12 +110,9 @@ std::vector<std::vector<Status>> NftSetChanges::apply() {
   for (std::size_t i = 0; i < units_.size(); ++i) {
     const auto& step = steps_[i];
     auto status = std::move(statuses[i]);
-    if (step.restricted) {
+    if (const auto* ranges = std::get_if<RangesElement>(step.element)) {
       // Where answers stay away a second attempt would wait as long again.
-      if (!status && silent)
-        ranges_.forget(step.restricted->address.family());
-      else
-        status = ranges_.settle(*step.restricted, step.ranges, std::move(status));
+      if (!status && !silent && !is_lost(status)) status = write_again(step, *ranges);
       silent = silent || (!status && netlink::timed_out({&status, 1}));
     } else if (!status && step.adds && status.error().kind == ErrorKind::already) {
       replacements.push_back(replacement_of(*step.element, std::move(units_[i])));
@@ -137,11 +121,11 @@ std::vector<std::vector<Status>> NftSetChanges::apply() {
       // A removal of what is not there has nothing to do.
       status = {};
     }
-    settle(step, status);
+    settle(step, std::move(status));
   }
   if (silent) return std::move(outcomes_);
-  const auto again = table_.apply(replacements);
-  for (std::size_t i = 0; i < again.size(); ++i) settle(*replaced[i], again[i]);
+  auto again = table_.apply(replacements);
+  for (std::size_t i = 0; i < again.size(); ++i) settle(*replaced[i], std::move(again[i]));
   return std::move(outcomes_);
 }
 

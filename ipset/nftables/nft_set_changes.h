@@ -5,9 +5,8 @@
 // meets either none or all of them. Sync thread only.
 
 #include <cstddef>
-#include <optional>
-#include <set>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "ipset/nftables/filter_table.h"
@@ -29,19 +28,20 @@ class NftSetChanges {
   std::vector<std::vector<Status>> apply();
 
  private:
-  // The operations that one unit does: one, or all that concern the ranges of a virtual service.
+  // The operation that one unit does.
   struct Step {
     std::size_t change = 0;
-    std::vector<std::size_t> ops;
+    std::size_t op = 0;
     bool adds = true;
-    const Element* element = nullptr;  // of a single operation
-    std::optional<RestrictedService> restricted;
-    std::set<netlink::IpPrefix> ranges;  // afterwards
+    const Element* element = nullptr;
   };
 
   void add_elements(const SetTable::SetOps& change, std::vector<Status>& outcomes);
   void add_ranges(const SetTable::SetOps& change, std::vector<Status>& outcomes);
-  void settle(const Step& step, const Status& status);
+  Status write_again(const Step& step, const RangesElement& ranges);
+  void settle(const Step& step, Status status) {
+    outcomes_[step.change][step.op] = std::move(status);
+  }
 
   FilterTable& table_;
   NftSourceRanges& ranges_;

@@ -47,15 +47,6 @@ std::vector<Element> elements_of(const SetSpec& spec, std::span<const netlink::N
   return elements;
 }
 
-std::vector<Element> elements_of(const std::map<RestrictedService, std::set<IpPrefix>>& ranges) {
-  std::vector<Element> elements;
-  for (const auto& [service, prefixes] : ranges)
-    for (const auto& prefix : prefixes)
-      elements.emplace_back(
-          IpPortNetElement{service.address, service.protocol, service.port, prefix});
-  return elements;
-}
-
 }  // namespace
 
 Status NftSetTable::commit(NftUnit unit) {
@@ -84,8 +75,6 @@ Status NftSetTable::ensure(const SetSpec& spec) {
     for (const auto verdict : kServiceVerdicts)
       unit.ops.emplace_back(
           NftAddChain{table, {.name = std::string(chain_of(verdict)), .base = {}}});
-  // Whoever took the set away may have taken all of the table.
-  ranges_.forget(spec.family);
   return commit(std::move(unit));
 }
 
@@ -114,10 +103,7 @@ Result<std::optional<std::vector<Element>>> NftSetTable::elements_in(const SetSp
   if (!there) return there.error();
   if (!*there) return Found{};
   if (spec.kind == SetKind::nft_source_ranges) {
-    auto ranges = ranges_.read_all(spec.family);
-    if (!ranges) return std::move(ranges.error());
-    if (!*ranges) return Found{};
-    return Found(elements_of(**ranges));
+    return ranges_.read_all(spec.family);
   }
   auto listed =
       table_.list_elements(nft_table_of(spec.family), std::string(name_in_table(spec.name)));
@@ -148,7 +134,7 @@ Result<std::optional<SetTable::SetPart>> NftSetTable::begin_list(const std::stri
   if (part.last)
     unended_.erase(name);
   else
-    listing_.emplace(Listing{.spec = *spec, .services = {}, .ranges = {}});
+    listing_.emplace(Listing{.spec = *spec, .services = {}});
   return std::optional(std::move(part));
 }
 
@@ -169,19 +155,17 @@ Result<SetTable::SetPart> NftSetTable::next_list() {
 }
 
 Result<std::optional<SetTable::SetPart>> NftSetTable::begin_ranges(const SetSpec& spec) {
-  // The reading may tell that they are gone.
-  ranges_.forget(spec.family);
   auto services = ranges_.services(spec.family);
   if (!services) return std::move(services.error());
   if (!*services) return std::optional<SetPart>{};
-  listing_.emplace(Listing{.spec = spec, .services = **std::move(services), .ranges = {}});
+  listing_.emplace(Listing{.spec = spec, .services = **std::move(services)});
   auto part = next_ranges();
   if (!part) return std::move(part.error());
   return std::optional(*std::move(part));
 }
 
 Result<SetTable::SetPart> NftSetTable::next_ranges() {
-  NftSourceRanges::Ranges found;
+  std::vector<Element> found;
   for (std::size_t i = 0; i < kServicesAPart && !listing_->services.empty(); ++i) {
     const auto [service, rules] = std::move(listing_->services.back());
     listing_->services.pop_back();
@@ -190,12 +174,10 @@ Result<SetTable::SetPart> NftSetTable::next_ranges() {
       listing_.reset();
       return std::move(own.error());
     }
-    if (!own->empty()) found[service] = *std::move(own);
+    if (*own) found.emplace_back(**std::move(own));
   }
-  SetPart part{{listing_->spec, {}, elements_of(found)}, listing_->services.empty()};
-  listing_->ranges.merge(found);
+  SetPart part{{listing_->spec, {}, std::move(found)}, listing_->services.empty()};
   if (part.last) {
-    ranges_.remember(listing_->spec.family, std::move(listing_->ranges));
     unended_.erase(listing_->spec.name);
     listing_.reset();
   }
@@ -203,18 +185,13 @@ Result<SetTable::SetPart> NftSetTable::next_ranges() {
 }
 
 std::vector<Status> NftSetTable::apply(const SetSpec& spec, std::span<const ElementOp> ops) {
-  const SetOps change{spec, ops};
+  const SetOps change{.spec = spec, .ops = ops};
   return apply_all({&change, 1}).front();
 }
 
 std::vector<std::vector<Status>> NftSetTable::apply_all(std::span<const SetOps> changes) {
   NftSetChanges all(table_, ranges_);
-  for (const auto& change : changes) {
-    // Its end would make an old reading the remembered one.
-    if (listing_ && change.spec.kind == SetKind::nft_source_ranges && listing_->spec == change.spec)
-      listing_.reset();
-    all.add(change);
-  }
+  for (const auto& change : changes) all.add(change);
   return all.apply();
 }
 
@@ -223,11 +200,11 @@ Status NftSetTable::destroy(const std::string& name) {
   if (!spec) return {};
   const auto table = nft_table_of(spec->family);
   if (spec->kind == SetKind::nft_source_ranges) {
-    auto ranges = ranges_.read_all(spec->family);
-    if (!ranges) return std::move(ranges.error());
-    for (const auto& [service, prefixes] : ranges->value_or(NftSourceRanges::Ranges{}))
-      if (auto removed = ranges_.remove(service); !removed) return removed;
-    ranges_.forget(spec->family);
+    const auto elements = ranges_.read_all(spec->family);
+    if (!elements) return elements.error();
+    for (const auto& element : elements->value_or(std::vector<Element>{}))
+      if (auto removed = ranges_.remove(restricted_by(std::get<RangesElement>(element))); !removed)
+        return removed;
   }
   return forgive_missing(commit({{NftDeleteSet{table, nft_set_of(*spec).name}}}));
 }

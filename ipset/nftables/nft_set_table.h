@@ -48,7 +48,6 @@ class NftSetTable final : public SetTable {
   struct Listing {
     SetSpec spec;
     NftSourceRanges::Chains services;  // still to come, the last first
-    NftSourceRanges::Ranges ranges;    // so far
   };
 
   Result<std::optional<std::vector<Element>>> elements_in(const SetSpec& spec);

@@ -33,11 +33,6 @@ std::string restricted_map(netlink::Family family) {
   return std::string(name_in_table(set_name(SetId::nft_source_ranges, family)));
 }
 
-std::vector<Rule> rules_for_ranges(const RestrictedService& service,
-                                   const std::set<IpPrefix>& ranges) {
-  return rules_of_ranges(service, {ranges.begin(), ranges.end()});
-}
-
 // Makes these the rules of the chain.
 void append_rules(Family family, const std::string& name, const std::vector<Rule>& rules,
                   NftUnit& unit) {
@@ -49,14 +44,12 @@ void append_rules(Family family, const std::string& name, const std::vector<Rule
 }
 
 // The ranges that go and those that come: whole intervals, as the kernel takes no part of one.
-NftUnit step_between(const RestrictedService& service, const std::set<IpPrefix>& old_ranges,
-                     const std::set<IpPrefix>& new_ranges) {
-  const auto before = outermost_of({old_ranges.begin(), old_ranges.end()});
-  const auto after = outermost_of({new_ranges.begin(), new_ranges.end()});
+NftUnit step_between(const RangesElement& before, const RangesElement& after) {
+  const auto service = restricted_by(after);
   std::vector<IpPrefix> leaving;
   std::vector<IpPrefix> coming;
-  std::ranges::set_difference(before, after, std::back_inserter(leaving));
-  std::ranges::set_difference(after, before, std::back_inserter(coming));
+  std::ranges::set_difference(before.ranges, after.ranges, std::back_inserter(leaving));
+  std::ranges::set_difference(after.ranges, before.ranges, std::back_inserter(coming));
   const auto table = nft_table_of(service.address.family());
   const auto name = ranges_name(service);
   NftUnit unit;
@@ -64,20 +57,21 @@ NftUnit step_between(const RestrictedService& service, const std::set<IpPrefix>&
     unit.ops.emplace_back(NftDeleteElements{table, name, intervals_of(std::move(leaving))});
   if (!coming.empty())
     unit.ops.emplace_back(NftAddElements{table, name, intervals_of(std::move(coming))});
-  const auto rules = rules_for_ranges(service, new_ranges);
-  if (rules != rules_for_ranges(service, old_ranges))
+  const auto rules = rules_of_ranges(service, after.ranges);
+  if (rules != rules_of_ranges(service, before.ranges))
     append_rules(service.address.family(), name, rules, unit);
   return unit;
 }
 
 // Everything of a restricted virtual service, whatever of it is there.
-NftUnit whole_of(const RestrictedService& service, const std::set<IpPrefix>& ranges) {
+NftUnit whole_of(const RangesElement& ranges) {
+  const auto service = restricted_by(ranges);
   const auto table = nft_table_of(service.address.family());
   const auto name = ranges_name(service);
   NftUnit unit{{NftAddSet{table, ranges_set_of(service)}, NftFlushSet{table, name},
-                NftAddElements{table, name, intervals_of({ranges.begin(), ranges.end()})},
+                NftAddElements{table, name, intervals_of(ranges.ranges)},
                 NftAddChain{table, {.name = name, .base = {}}}}};
-  append_rules(service.address.family(), name, rules_for_ranges(service, ranges), unit);
+  append_rules(service.address.family(), name, rules_of_ranges(service, ranges.ranges), unit);
   unit.ops.emplace_back(NftAddElements{
       table, restricted_map(service.address.family()), {restricted_element_of(service)}});
   return unit;
@@ -96,22 +90,6 @@ NftUnit removal_of_chains(const RestrictedService& service) {
   return unit;
 }
 
-NftUnit removal_of(const RestrictedService& service) {
-  const auto table = nft_table_of(service.address.family());
-  const auto name = ranges_name(service);
-  NftUnit unit{{leave_map(service)}};
-  std::ranges::move(removal_of_chains(service).ops, std::back_inserter(unit.ops));
-  unit.ops.emplace_back(NftDeleteChain{table, name});
-  unit.ops.emplace_back(NftDeleteSet{table, name});
-  return unit;
-}
-
-// Whether the kernel may have done it.
-bool is_lost(const Status& status) {
-  return !status &&
-         (status.error().kind == ErrorKind::timeout || status.error().kind == ErrorKind::overrun);
-}
-
 // A removal of what is not there has nothing to do.
 Status unless_missing(Status status) {
   if (!status && status.error().kind == ErrorKind::missing) return {};
@@ -119,6 +97,11 @@ Status unless_missing(Status status) {
 }
 
 }  // namespace
+
+bool is_lost(const Status& status) {
+  return !status &&
+         (status.error().kind == ErrorKind::timeout || status.error().kind == ErrorKind::overrun);
+}
 
 void append_chain(const RestrictedChain& chain, NftUnit& unit) {
   const auto family = chain.service.address.family();
@@ -192,87 +175,71 @@ Result<std::optional<NftSourceRanges::Chains>> NftSourceRanges::services(netlink
   return Found(std::move(services));
 }
 
-Result<std::set<IpPrefix>> NftSourceRanges::read(const RestrictedService& service,
-                                                 const std::vector<Rule>& chain) {
+Result<std::optional<RangesElement>> NftSourceRanges::read(const RestrictedService& service,
+                                                           const std::vector<Rule>& chain) {
+  using Found = std::optional<RangesElement>;
   const auto family = service.address.family();
   auto listed = table_.list_elements(nft_table_of(family), ranges_name(service));
   if (!listed) return std::move(listed.error());
-  if (!*listed) return std::set<IpPrefix>{};
-  const auto prefixes = prefixes_of(**listed, family);
-  if (!prefixes || rules_of_ranges(service, *prefixes) != chain) return std::set<IpPrefix>{};
-  return std::set<IpPrefix>(prefixes->begin(), prefixes->end());
+  if (!*listed) return Found{};
+  auto prefixes = prefixes_of(**listed, family);
+  if (!prefixes || prefixes->empty() || rules_of_ranges(service, *prefixes) != chain)
+    return Found{};
+  return Found({service.address, service.protocol, service.port, *std::move(prefixes)});
 }
 
-Result<std::optional<NftSourceRanges::Ranges>> NftSourceRanges::read_all(netlink::Family family) {
-  forget(family);
+Result<std::optional<std::vector<Element>>> NftSourceRanges::read_all(netlink::Family family) {
+  using Found = std::optional<std::vector<Element>>;
   auto found = services(family);
   if (!found) return std::move(found.error());
-  if (!*found) return std::optional<Ranges>{};
-  Ranges ranges;
+  if (!*found) return Found{};
+  std::vector<Element> elements;
   for (const auto& [service, chain] : **found) {
     auto own = read(service, chain);
     if (!own) return std::move(own.error());
-    if (!own->empty()) ranges[service] = *std::move(own);
+    if (*own) elements.emplace_back(**std::move(own));
   }
-  remember(family, ranges);
-  return std::optional(std::move(ranges));
+  return Found(std::move(elements));
 }
 
-Result<const NftSourceRanges::Ranges*> NftSourceRanges::known(netlink::Family family) {
-  if (!known_.contains(family)) {
-    auto read = read_all(family);
-    if (!read) return std::move(read.error());
-    if (!*read) remember(family, {});
-  }
-  return &known_[family];
+NftUnit NftSourceRanges::change(const RangesElement* before, const RangesElement& after) {
+  return before == nullptr ? whole_of(after) : step_between(*before, after);
 }
 
-NftUnit NftSourceRanges::change(const RestrictedService& service, const std::set<IpPrefix>& before,
-                                const std::set<IpPrefix>& after) {
-  if (after.empty()) return removal_of(service);
-  return before.empty() ? whole_of(service, after) : step_between(service, before, after);
+NftUnit NftSourceRanges::removal(const RestrictedService& service) {
+  const auto table = nft_table_of(service.address.family());
+  const auto name = ranges_name(service);
+  NftUnit unit{{leave_map(service)}};
+  std::ranges::move(removal_of_chains(service).ops, std::back_inserter(unit.ops));
+  unit.ops.emplace_back(NftDeleteChain{table, name});
+  unit.ops.emplace_back(NftDeleteSet{table, name});
+  return unit;
 }
 
-Status NftSourceRanges::settle(const RestrictedService& service, std::set<IpPrefix> after,
-                               Status outcome) {
-  const auto family = service.address.family();
-  if (is_lost(outcome)) {
-    forget(family);
-    return outcome;
-  }
-  if (!outcome) outcome = after.empty() ? remove(service) : write(service, after);
-  if (is_lost(outcome)) forget(family);
-  const auto known = known_.find(family);
-  if (!outcome || known == known_.end()) return outcome;
-  if (after.empty())
-    known->second.erase(service);
-  else
-    known->second[service] = std::move(after);
-  return outcome;
-}
-
-Status NftSourceRanges::write(const RestrictedService& service, const std::set<IpPrefix>& ranges) {
-  auto unit = whole_of(service, ranges);
+Status NftSourceRanges::write(const RangesElement& ranges) {
+  const auto service = restricted_by(ranges);
+  auto unit = whole_of(ranges);
   auto status = commit(unit);
   if (status || is_lost(status)) return status;
   const auto found = table_.find_set(nft_table_of(service.address.family()), ranges_name(service));
-  if (found && *found && *found != ranges_set_of(service)) return replace(service, ranges);
+  if (found && *found && *found != ranges_set_of(service)) return replace(ranges);
   if (status.error().kind != ErrorKind::already) return status;
   // The map sends its packets somewhere else.
   unit.ops.insert(unit.ops.end() - 1, leave_map(service));
   return commit(std::move(unit));
 }
 
-// Somebody made the set again, of another type. Rules of others that look into it go with it.
-Status NftSourceRanges::replace(const RestrictedService& service,
-                                const std::set<IpPrefix>& ranges) {
+// Another program made the set again, of another type. Rules of others that look into it are
+// removed with it.
+Status NftSourceRanges::replace(const RangesElement& ranges) {
+  const auto service = restricted_by(ranges);
   const auto table = nft_table_of(service.address.family());
   const auto name = ranges_name(service);
   const auto frame = table_.list_frame(table);
   if (!frame) return frame.error();
   NftUnit unit{removal_of_lookups(table, frame->value_or(FilterContents{}), name)};
   unit.ops.emplace_back(NftDeleteSet{table, name});
-  std::ranges::move(whole_of(service, ranges).ops, std::back_inserter(unit.ops));
+  std::ranges::move(whole_of(ranges).ops, std::back_inserter(unit.ops));
   auto status = commit(unit);
   if (status || status.error().kind != ErrorKind::already) return status;
   unit.ops.insert(unit.ops.end() - 1, leave_map(service));
@@ -280,7 +247,7 @@ Status NftSourceRanges::replace(const RestrictedService& service,
 }
 
 Status NftSourceRanges::remove(const RestrictedService& service) {
-  auto status = commit(removal_of(service));
+  auto status = commit(removal(service));
   if (status || status.error().kind != ErrorKind::missing) return status;
   // Some of it is gone already.
   const auto table = nft_table_of(service.address.family());

@@ -2,10 +2,8 @@
 
 // NftSourceRanges: the source ranges of restricted virtual services in our tables of nf_tables.
 // Each has a set and a chain of its own, to which the map "restricted" leads, and chains by which
-// the map of virtual services leads there (nft_set_elements.h). What the kernel has is remembered,
-// so that a change writes what differs. Sync thread only.
+// the map of virtual services leads there (nft_set_elements.h). Sync thread only.
 
-#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -14,6 +12,7 @@
 
 #include "ipset/nftables/filter_table.h"
 #include "ipset/nftables/nft_set_elements.h"
+#include "ipset/sets/set_types.h"
 #include "netlink/ip_address.h"
 #include "netlink/nftables/nftables_types.h"
 #include "netlink/result.h"
@@ -35,12 +34,11 @@ std::set<RestrictedService> restricted_in(const FilterContents& frame,
 netlink::NftUnit removal_of_rest(const RestrictedService& service, const FilterContents& frame,
                                  bool in_map);
 
+// Whether the answer was lost: the kernel may have done it.
+bool is_lost(const netlink::Status& status);
+
 class NftSourceRanges {
  public:
-  // Of each restricted virtual service of a family; also those that are part of others, which the
-  // kernel's intervals do not have.
-  using Ranges = std::map<RestrictedService, std::set<netlink::IpPrefix>>;
-
   // `table` must outlive this.
   explicit NftSourceRanges(FilterTable& table) : table_(table) {}
 
@@ -49,38 +47,31 @@ class NftSourceRanges {
 
   // Those that the map leads to their chains, and that have a set of ours; nullopt without the map.
   netlink::Result<std::optional<Chains>> services(netlink::Family family);
-  // The ranges of one; empty if its set is gone, or has intervals that are no prefixes, or a chain
-  // with other rules than ours.
-  netlink::Result<std::set<netlink::IpPrefix>> read(const RestrictedService& service,
-                                                    const std::vector<Rule>& chain);
-  // Those of all; nullopt without the map. Remembers them.
-  netlink::Result<std::optional<Ranges>> read_all(netlink::Family family);
+  // The ranges of one; nullopt if its set is gone or empty, or has intervals that are no prefixes,
+  // or a chain with other rules than ours.
+  netlink::Result<std::optional<RangesElement>> read(const RestrictedService& service,
+                                                     const std::vector<Rule>& chain);
+  // The elements of all; nullopt without the map.
+  netlink::Result<std::optional<std::vector<Element>>> read_all(netlink::Family family);
 
-  void remember(netlink::Family family, Ranges ranges) { known_[family] = std::move(ranges); }
-  void forget(netlink::Family family) { known_.erase(family); }
-  // Reads them unless they are remembered.
-  netlink::Result<const Ranges*> known(netlink::Family family);
-
-  // What makes the ranges of a virtual service `after` where the kernel has `before`; nothing to do
-  // is no operation. Without ranges it is not restricted.
-  static netlink::NftUnit change(const RestrictedService& service,
-                                 const std::set<netlink::IpPrefix>& before,
-                                 const std::set<netlink::IpPrefix>& after);
-  // Takes the outcome of such a unit. The kernel refused it if it holds something else than
-  // remembered: then all is written, whatever is there.
-  netlink::Status settle(const RestrictedService& service, std::set<netlink::IpPrefix> after,
-                         netlink::Status outcome);
+  // What makes the ranges of a virtual service `after` where the kernel has `before`; no operation
+  // if nothing differs. `before`: nullptr if unknown: all is written, whatever is there.
+  static netlink::NftUnit change(const RangesElement* before, const RangesElement& after);
+  // Ends the restriction.
+  static netlink::NftUnit removal(const RestrictedService& service);
+  // The same again, where the kernel refused such a unit as it holds something else than was known.
+  netlink::Status write(const RangesElement& ranges);
   netlink::Status remove(const RestrictedService& service);
 
  private:
-  netlink::Status write(const RestrictedService& service,
-                        const std::set<netlink::IpPrefix>& ranges);
-  netlink::Status replace(const RestrictedService& service,
-                          const std::set<netlink::IpPrefix>& ranges);
+  netlink::Status replace(const RangesElement& ranges);
   netlink::Status commit(netlink::NftUnit unit);
 
   FilterTable& table_;
-  std::map<netlink::Family, Ranges> known_;  // no entry: unknown
 };
+
+inline RestrictedService restricted_by(const RangesElement& ranges) {
+  return {ranges.ip, ranges.protocol, ranges.port};
+}
 
 }  // namespace ipvsproxier::ipset

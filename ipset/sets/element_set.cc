@@ -30,6 +30,7 @@ std::uint32_t number_of(const IpAddress& address) {
 }  // namespace
 
 std::optional<PackedElement> PackedElement::pack(const Element& element) {
+  if (std::holds_alternative<RangesElement>(element)) return std::nullopt;
   PackedElement packed;
   packed.kind_ = static_cast<std::uint8_t>(element.index());
   bool fits = true;
@@ -116,6 +117,12 @@ std::vector<Element> ElementSet::replaced_by(const Element& element) const {
   else
     for (auto it = others_.lower_bound(first); it != others_.end() && take(*it);) ++it;
   return replaced;
+}
+
+std::size_t ElementSet::weight() const {
+  auto weight = packed_.size();
+  for (const auto& element : others_) weight += weight_of(element);
+  return weight;
 }
 
 ElementSet::const_iterator ElementSet::begin() const {

@@ -84,6 +84,8 @@ class ElementSet {
   const_iterator end() const;
   std::size_t size() const { return packed_.size() + others_.size(); }
   bool empty() const { return size() == 0; }
+  // The sum of weight_of() its elements.
+  std::size_t weight() const;
   void clear() { *this = {}; }
 
   friend bool operator==(const ElementSet&, const ElementSet&) = default;

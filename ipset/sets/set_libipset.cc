@@ -93,6 +93,7 @@ class ElementWriter {
   }
   bool operator()(const ServiceElement&) { return false; }
   bool operator()(const DestinationElement&) { return false; }
+  bool operator()(const RangesElement&) { return false; }
 
  private:
   bool put(ipset_opt option, const void* value) {

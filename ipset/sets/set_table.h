@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "ipset/sets/element_set.h"
 #include "ipset/sets/set_types.h"
 #include "netlink/result.h"
 
@@ -69,11 +70,14 @@ class SetTable {
   struct SetOps {
     SetSpec spec;
     std::span<const ElementOp> ops;
+    // What the set holds as far as the caller knows: of source ranges only what differs is written.
+    // nullptr: unknown.
+    const ElementSet* has = nullptr;
   };
   virtual std::vector<std::vector<Status>> apply_all(std::span<const SetOps> changes) {
     std::vector<std::vector<Status>> outcomes;
     bool silent = false;
-    for (const auto& [spec, ops] : changes) {
+    for (const auto& [spec, ops, has] : changes) {
       outcomes.push_back(silent ? std::vector<Status>(ops.size(), Status(netlink::not_sent()))
                                 : apply(spec, ops));
       silent = silent || netlink::timed_out(outcomes.back());

@@ -1,5 +1,8 @@
 #include "ipset/sets/set_types.h"
 
+#include <algorithm>
+#include <span>
+
 #include <fmt/format.h>
 
 namespace ipvsproxier::ipset {
@@ -28,6 +31,15 @@ struct Printer {
   std::string operator()(const DestinationElement& element) const {
     return fmt::format("{},{}:{},{}", element.ip.to_string(), to_lower_string(element.protocol),
                        element.port, netlink::to_string(element.to, element.to_port));
+  }
+  std::string operator()(const RangesElement& element) const {
+    auto text = fmt::format("{},{}:{}", element.ip.to_string(), to_lower_string(element.protocol),
+                            element.port);
+    const std::span shown(element.ranges.data(), std::min(element.ranges.size(), kMostShownRanges));
+    for (const auto& range : shown) text += "," + range.to_string();
+    if (const auto more = element.ranges.size() - shown.size(); more > 0)
+      text += fmt::format(" and {} more ranges", more);
+    return text;
   }
 };
 
@@ -120,7 +132,23 @@ Element first_of_key(const Element& element) {
   if (const auto* one = std::get_if<DestinationElement>(&element))
     return DestinationElement{one->ip, one->protocol, one->port, IpAddress::any(one->ip.family()),
                               0};
+  if (const auto* one = std::get_if<RangesElement>(&element))
+    return RangesElement{one->ip, one->protocol, one->port, {}};
   return element;
+}
+
+std::vector<Element> one_by_one(const Element& element) {
+  const auto* one = std::get_if<RangesElement>(&element);
+  if (one == nullptr) return {element};
+  std::vector<Element> each;
+  for (const auto& range : one->ranges)
+    each.emplace_back(IpPortNetElement{one->ip, one->protocol, one->port, range});
+  return each;
+}
+
+std::size_t weight_of(const Element& element) {
+  const auto* ranges = std::get_if<RangesElement>(&element);
+  return ranges == nullptr ? 1 : ranges->ranges.size();
 }
 
 bool replaces(const Element& element, const Element& other) {

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -30,7 +31,7 @@ enum class SetKind : std::uint8_t {
   nft_hairpins,       // a set of addresses: packets from one of them to itself
   nft_ports,          // a set of TCP ports
   nft_services,       // a map of address, protocol and port to the chain of a ServiceElement
-  nft_source_ranges,  // a map of address, protocol and port to a chain that drops other sources
+  nft_source_ranges,  // a map of RangesElement: to a chain that drops other sources
   nft_destinations,   // a map of address, protocol and port to another address and port
 };
 
@@ -118,10 +119,28 @@ struct DestinationElement {
   friend auto operator<=>(const DestinationElement&, const DestinationElement&) = default;
 };
 
-using Element = std::variant<IpElement, IpPortElement, IpPortIpElement, IpPortNetElement,
-                             PortElement, ServiceElement, DestinationElement>;
+// The sources from which packets reach a virtual service; those from all others are dropped.
+// Likewise at most one.
+struct RangesElement {
+  IpAddress ip;
+  Protocol protocol = Protocol::tcp;
+  std::uint16_t port = 0;
+  std::vector<IpPrefix> ranges;  // sorted, not empty, none within another
+  friend auto operator<=>(const RangesElement&, const RangesElement&) = default;
+};
 
-std::string to_string(const Element& element);  // "10.0.0.1,tcp:80,10.1.0.0/16"
+using Element = std::variant<IpElement, IpPortElement, IpPortIpElement, IpPortNetElement,
+                             PortElement, ServiceElement, DestinationElement, RangesElement>;
+
+// "10.0.0.1,tcp:80,10.1.0.0/16"; the number of ranges beyond kMostShownRanges instead of these.
+std::string to_string(const Element& element);
+inline constexpr std::size_t kMostShownRanges = 8;
+
+// The element as it is shown: of source ranges each apart.
+std::vector<Element> one_by_one(const Element& element);
+
+// How much the kernel has to do for it: each source range counts.
+std::size_t weight_of(const Element& element);
 
 // All elements that a virtual service may have.
 std::vector<ServiceElement> all_of(const IpAddress& ip, Protocol protocol, std::uint16_t port);

@@ -307,10 +307,11 @@ std::optional<ServicePage> service_page(const api::NamespacedName& name,
   for (const auto& report : planner.report_of(name, cluster))
     decisions.ports.push_back(port_of(report));
   for (const auto& [set, elements] : planner.scope_of(name).elements)
-    for (const auto& element : elements)
-      page.elements.push_back({.set = ipset::set_name(set.id, set.family),
-                               .element = ipset::to_string(element),
-                               .in_kernel = {}});
+    for (const auto& wanted : elements)
+      for (const auto& element : ipset::one_by_one(wanted))
+        page.elements.push_back({.set = ipset::set_name(set.id, set.family),
+                                 .element = ipset::to_string(element),
+                                 .in_kernel = {}});
   return page;
 }
 

@@ -48,12 +48,37 @@ std::optional<netlink::IpPrefix> own_pods_of(Family family, const NodeInfo& node
   return std::nullopt;
 }
 
-// The addresses of Services among the values.
+// The addresses of Services among the values, of which they are the first.
 SortedVector<IpAddress> addresses_in(const SortedVector<SharedTraffic>& shared) {
+  static_assert(SharedTraffic::Kind::vip == SharedTraffic::Kind{});
   std::vector<IpAddress> addresses;
-  for (const auto& one : shared)
-    if (one.kind == SharedTraffic::Kind::vip) addresses.push_back(one.address);
+  for (const auto& one : shared) {
+    if (one.kind != SharedTraffic::Kind::vip) break;
+    addresses.push_back(one.address);
+  }
   return SortedVector(std::move(addresses));
+}
+
+// Calls left(value) for each value that only `before` has, came(value) for each that only `now`
+// has.
+template <typename Left, typename Came>
+void compare(const SortedVector<SharedTraffic>& before, const SortedVector<SharedTraffic>& now,
+             Left left, Came came) {
+  auto old = before.begin();
+  auto one = now.begin();
+  while (old != before.end() && one != now.end()) {
+    const auto order = *old <=> *one;
+    if (order < 0) {
+      left(*old++);
+    } else if (order > 0) {
+      came(*one++);
+    } else {
+      ++old;
+      ++one;
+    }
+  }
+  std::for_each(old, before.end(), left);
+  std::for_each(one, now.end(), came);
 }
 
 }  // namespace
@@ -366,10 +391,10 @@ void FamilyPlanner::replace(const api::NamespacedName& name, ServicePlan plan, c
     }
     it->second = std::move(planned);
   }
-  for (const auto& one : difference(part.shared, plan.shared))
-    ipset::render(options_.packet_filter, one, before);
-  for (const auto& one : difference(plan.shared, part.shared))
-    ipset::render(options_.packet_filter, one, now);
+  compare(
+      part.shared, plan.shared,
+      [&](const SharedTraffic& one) { ipset::render(options_.packet_filter, one, before); },
+      [&](const SharedTraffic& one) { ipset::render(options_.packet_filter, one, now); });
   part.shared = std::move(plan.shared);
   rendering_.replace(std::move(before), std::move(now), {scope.elements, scope.rules});
   found_.local_lack.internal += plan.local_lack.internal - part.local_lack.internal;

@@ -402,7 +402,11 @@ ServicePlan plan_service(const Ports& ports, const model::ParsedSettings& grante
   ServicePlan plan;
   if (ports.empty()) return plan;
   const auto& service = *ports.front().service;
+  // Made in its order as far as possible, which saves sorting.
   std::vector<SharedTraffic> shared;
+  const auto addresses = addresses_of(ports, node);
+  for (const auto& address : addresses)
+    shared.push_back({.kind = SharedTraffic::Kind::vip, .address = address});
   Whole whole{.comes_first = comes_first(service)};
   const auto& settings = granted.settings;
   plan.not_granted = granted.problems;
@@ -423,9 +427,6 @@ ServicePlan plan_service(const Ports& ports, const model::ParsedSettings& grante
   if (auto problem = in_cluster_problem(ports, node.in_cluster))
     plan.not_granted.push_back(*std::move(problem));
   add_refusals(ports, node, options, plan);
-  const auto addresses = addresses_of(ports, node);
-  for (const auto& address : addresses)
-    shared.push_back({.kind = SharedTraffic::Kind::vip, .address = address});
   plan.shared = SortedVector(std::move(shared));
   for (auto& [key, planned] : plan.services)
     planned.traffic.is_bound = addresses.contains(key.address);

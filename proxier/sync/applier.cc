@@ -4,11 +4,11 @@
 #include <iterator>
 #include <map>
 #include <optional>
-#include <tuple>
 
 #include <fmt/format.h>
 
 #include "proxier/plan/bindings.h"
+#include "proxier/plan/rule_changes.h"
 #include "proxier/sync/operation_parts.h"
 
 namespace ipvsproxier::sync {
@@ -56,18 +56,19 @@ bool is_suspect(const netlink::Error& error) {
          error.kind == netlink::ErrorKind::missing;
 }
 
-// The first operations, so many or a few more: the source ranges of a virtual service in nf_tables
-// stay together, for each part of them would shut the others out.
+// The first operations, until the kernel has this much to do or a little more.
 std::span<const ipset::ElementOp> first_part(std::span<const ipset::ElementOp> ops,
-                                             std::size_t count, ipset::SetId set) {
-  count = std::min(count, ops.size());
-  if (set != ipset::SetId::nft_source_ranges) return ops.first(count);
-  const auto service = [&](std::size_t i) {
-    const auto& element = std::get<ipset::IpPortNetElement>(ops[i].element);
-    return std::tuple(element.ip, element.protocol, element.port);
-  };
-  while (count < ops.size() && service(count) == service(count - 1)) ++count;
+                                             std::size_t weight) {
+  std::size_t count = 0;
+  for (std::size_t sum = 0; count < ops.size() && sum < weight; ++count)
+    sum += ipset::weight_of(ops[count].element);
   return ops.first(count);
+}
+
+std::size_t weight_of(std::span<const ipset::ElementOp> ops) {
+  std::size_t weight = 0;
+  for (const auto& op : ops) weight += ipset::weight_of(op.element);
+  return weight;
 }
 
 // Joins two consecutive phases of few IPVS operations, so that one datagram carries both.
@@ -228,7 +229,7 @@ netlink::Result<bool> Applier::write_rules(const ipset::TableRules& table) {
 // Elements of several sets go together, a large number of them in parts.
 void Applier::run(const std::vector<SetChange>& changes) {
   std::vector<ElementPart> parts;
-  std::size_t count = 0;
+  std::size_t weight = 0;
   for (const auto& change : changes) {
     const auto& key = change.set;
     const auto& ops = change.ops;
@@ -242,13 +243,13 @@ void Applier::run(const std::vector<SetChange>& changes) {
       continue;
     }
     for (std::span<const ipset::ElementOp> rest(ops); !rest.empty();) {
-      const auto some = first_part(rest, kPart - count, key.id);
+      const auto some = first_part(rest, kPart - weight);
       parts.push_back({key, ipset::set_spec(key.id, key.family), some, {}});
       rest = rest.subspan(some.size());
-      count += some.size();
-      if (count < kPart) continue;
+      weight += weight_of(some);
+      if (weight < kPart) continue;
       run_parts(std::exchange(parts, {}));
-      count = 0;
+      weight = 0;
       if (pauses()) return;
     }
   }
@@ -267,6 +268,7 @@ std::vector<netlink::Status> Applier::ask(bool& silent, std::size_t count, Reque
 void Applier::run_parts(std::vector<ElementPart> parts) {
   std::vector<ipset::SetTable::SetOps> changes;
   std::size_t count = 0;
+  std::size_t weight = 0;
   for (auto& part : parts) {
     part.ops = without_held(part.ops, part.tried, [&](const ipset::ElementOp& op) {
       const bool waits = op.add ? guards_.must_hold(part.key, op.element)
@@ -276,8 +278,9 @@ void Applier::run_parts(std::vector<ElementPart> parts) {
       hold(SetElement{part.key, op.element}, Cause::node, words_of(part.spec, op));
       return true;
     });
-    changes.push_back({part.spec, part.ops});
+    changes.push_back({part.spec, part.ops, &plan::actual_elements(mirror_.state(), part.key)});
     count += part.ops.size();
+    weight += weight_of(part.ops);
   }
   if (count == 0) return;
   std::vector<netlink::Status> statuses = ask(sets_silent_, count, [&] {
@@ -289,7 +292,7 @@ void Applier::run_parts(std::vector<ElementPart> parts) {
   auto status = statuses.begin();
   for (const auto& part : parts)
     for (const auto& op : part.ops) note(part, op, std::move(*status++));
-  end_part(count);
+  end_part(weight);
 }
 
 void Applier::note(const ElementPart& part, const ipset::ElementOp& op, netlink::Status status) {

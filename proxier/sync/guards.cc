@@ -273,7 +273,7 @@ bool Guards::must_hold(const plan::SetKey& set, const ipset::Element& element) c
 
 bool Guards::must_keep(const plan::SetKey& set, const ipset::Element& element) const {
   const auto guarded = plan::guarded_by(set.id, element);
-  // Without its last range a virtual service is open to all; its new ones could not be added.
+  // The map of virtual services still leads to the chain of its ranges.
   if (set.id == ipset::SetId::nft_source_ranges && guarded.service &&
       unguarded_services_.contains(*guarded.service))
     return true;

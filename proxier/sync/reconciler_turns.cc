@@ -38,7 +38,8 @@ std::size_t count_operations(const plan::Transaction& transaction) {
   std::size_t count = 0;
   for (const auto& phase : transaction.phases) {
     if (const auto* changes = std::get_if<std::vector<plan::SetChange>>(&phase.work))
-      for (const auto& change : *changes) count += change.ops.size();
+      for (const auto& change : *changes)
+        for (const auto& op : change.ops) count += ipset::weight_of(op.element);
     else
       count += std::visit([](const auto& work) { return work.size(); }, phase.work);
   }

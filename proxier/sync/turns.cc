@@ -78,7 +78,7 @@ Turns::Turn Turns::take(const std::function<std::size_t(const plan::Scope&)>& si
 std::size_t size_of(const plan::Scope& scope, const plan::DesiredState& desired,
                     const plan::ActualState& kernel) {
   std::size_t size = scope.addresses.size() + scope.rules.size();
-  for (const auto& [set, elements] : scope.elements) size += elements.size();
+  for (const auto& [set, elements] : scope.elements) size += elements.weight();
   for (const auto& key : scope.services) size += 1 + count_servers(key, desired, kernel);
   return size;
 }

@@ -88,6 +88,7 @@ struct ElementWriter {
   void operator()(const ipset::PortElement& element) const { port(element.port); }
   void operator()(const ipset::ServiceElement& element) const { endpoint(element); }
   void operator()(const ipset::DestinationElement& element) const { endpoint(element); }
+  void operator()(const ipset::RangesElement& element) const { endpoint(element); }
   void operator()(const ipset::IpPortElement& element) const { endpoint(element); }
   void operator()(const ipset::IpPortIpElement& element) const {
     endpoint(element);
@@ -194,21 +195,19 @@ void Prebuilt::put_nft(const std::vector<plan::SetChange>& changes) {
   for (const auto& change : changes) {
     const auto spec = ipset::set_spec(change.set.id, change.set.family);
     const auto table = ipset::nft_table_of(change.set.family);
-    std::map<ipset::RestrictedService, std::set<netlink::IpPrefix>> ranges;
     netlink::NftAddElements all{
         .table = table, .set = ipset::nft_set_of(spec).name, .elements = {}};
     for (const auto& op : change.ops) {
       netlink::NftUnit chain;
       if (const auto own = ipset::own_chain_of(op.element)) ipset::append_chain(*own, chain);
       for (const auto& of_chain : chain.ops) add(of_chain);
-      if (const auto* range = std::get_if<ipset::IpPortNetElement>(&op.element))
-        ranges[{range->ip, range->protocol, range->port}].insert(range->net);
+      if (const auto* ranges = std::get_if<ipset::RangesElement>(&op.element))
+        for (const auto& of_ranges : ipset::NftSourceRanges::change(nullptr, *ranges).ops)
+          add(of_ranges);
       else
         all.elements.push_back(ipset::nft_element_of(spec, op.element).value());
     }
     if (!all.elements.empty()) add(all);
-    for (const auto& [service, prefixes] : ranges)
-      for (const auto& op : ipset::NftSourceRanges::change(service, {}, prefixes).ops) add(op);
   }
   put_transaction(messages);
 }

@@ -61,10 +61,14 @@ struct Refusal {
     return fits ? "" : "family";
   }
   std::string operator()(const ipset::IpPortNetElement& element) const {
-    if (spec.kind != SetKind::hash_ip_port_net && spec.kind != SetKind::nft_source_ranges)
-      return "kind";
+    if (spec.kind != SetKind::hash_ip_port_net) return "kind";
     if (element.ip.family() != spec.family || element.net.family() != spec.family) return "family";
     return element.net.length == 0 ? "prefix length 0" : "";
+  }
+  std::string operator()(const ipset::RangesElement& element) const {
+    if (spec.kind != SetKind::nft_source_ranges) return "kind";
+    const auto fits = [&](const auto& range) { return range.family() == spec.family; };
+    return fits(element.ip) && std::ranges::all_of(element.ranges, fits) ? "" : "family";
   }
   std::string operator()(const ipset::ServiceElement& element) const {
     if (spec.kind != SetKind::nft_services) return "kind";

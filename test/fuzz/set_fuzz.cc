@@ -36,6 +36,7 @@ struct Fits {
   }
   bool operator()(const ipset::ServiceElement&) const { return false; }
   bool operator()(const ipset::DestinationElement&) const { return false; }
+  bool operator()(const ipset::RangesElement&) const { return false; }
 };
 
 }  // namespace

@@ -32,8 +32,8 @@ namespace ipvsproxier::test {
 namespace {
 
 using ipset::ElementOp;
-using ipset::IpPortNetElement;
 using ipset::NftSetTable;
+using ipset::RangesElement;
 using ipset::SetId;
 using netlink::Family;
 using netlink::IpAddress;
@@ -45,26 +45,13 @@ struct NftSets {
   NftSetTable sets{*table};
 };
 
-std::set<IpPrefix> ranges_listed(Family family) {
+std::vector<IpPrefix> ranges_listed(Family family) {
   NftSets fresh;
   const auto listed = require(fresh.sets.list(ipset::set_name(SetId::nft_source_ranges, family)));
-  std::set<IpPrefix> ranges;
-  for (const auto& element : listed.value().elements)
-    ranges.insert(std::get<IpPortNetElement>(element).net);
-  return ranges;
-}
-
-// Those that no other one holds.
-std::set<IpPrefix> outermost(const std::set<IpPrefix>& ranges) {
-  std::set<IpPrefix> result;
-  for (const auto& one : ranges) {
-    bool inside = false;
-    for (const auto& other : ranges)
-      inside =
-          inside || (other != one && other.length <= one.length && other.contains(one.address));
-    if (!inside) result.insert(one);
-  }
-  return result;
+  const auto& elements = listed.value().elements;
+  if (elements.empty()) return {};
+  REQUIRE(elements.size() == 1);
+  return std::get<RangesElement>(elements.front()).ranges;
 }
 
 // Close to each other, at both ends of the addresses.
@@ -90,34 +77,28 @@ TEST_CASE("kernel: source ranges change by what differs, whatever lies in what")
   const auto vip = *IpAddress::parse(family == Family::ipv4 ? "192.0.2.1" : "2001:db8::1");
   const auto spec = ipset::set_spec(SetId::nft_source_ranges, family);
   std::set<IpPrefix> wanted;
+  ipset::ElementSet known;
   for (int step = 0; step < 100; ++step) {
-    std::vector<ElementOp> ops;
-    const bool had_ranges = !wanted.empty();
     const auto next = some_prefix(family, random);
-    const bool add = !wanted.contains(next);
-    ops.push_back({add, IpPortNetElement{vip, Protocol::tcp, 80, next}});
-    if (add)
-      wanted.insert(next);
-    else
-      wanted.erase(next);
-    // Another one goes in the same step.
+    if (wanted.erase(next) == 0) wanted.insert(next);
+    // Another one is removed in the same step.
     if (wanted.size() > 8 || (wanted.size() > 1 && random() % 2 == 0)) {
-      const auto goes = *std::next(wanted.begin(), static_cast<long>(random() % wanted.size()));
-      if (goes != next) {
-        ops.push_back({false, IpPortNetElement{vip, Protocol::tcp, 80, goes}});
-        wanted.erase(goes);
-      }
+      const auto leaves = *std::next(wanted.begin(), static_cast<long>(random() % wanted.size()));
+      if (leaves != next) wanted.erase(leaves);
     }
+    const RangesElement now{vip, Protocol::tcp, 80,
+                            ipset::outermost_of({wanted.begin(), wanted.end()})};
+    std::vector<ElementOp> ops{{true, now}};
+    if (now.ranges.empty()) ops = {{false, *known.begin()}};
+    const std::vector<ipset::SetTable::SetOps> change{{spec, ops, &known}};
     const auto before = ours.table->requests();
-    for (const auto& status : ours.sets.apply(spec, ops)) REQUIRE(status);
-    INFO("step " << step);
-    std::string told;
-    for (const auto& op : ops) told += (op.add ? " +" : " -") + ipset::to_string(op.element);
-    for (const auto& one : outermost(wanted)) told += " " + one.to_string();
-    INFO(told);
-    // A message for what goes, one for what comes, and two for the rule that compares few ranges.
-    if (had_ranges && !wanted.empty()) CHECK(ours.table->requests() - before <= 4);
-    REQUIRE(ranges_listed(family) == outermost(wanted));
+    INFO("step " << step << ": " << ipset::to_string(now));
+    REQUIRE(ours.sets.apply_all(change).front().front());
+    // A message for what leaves, one for what comes, and two for the rule that compares few ranges.
+    if (!known.empty() && !now.ranges.empty()) CHECK(ours.table->requests() - before <= 4);
+    REQUIRE(ranges_listed(family) == now.ranges);
+    known.clear();
+    if (!now.ranges.empty()) known.insert(now);
   }
 }
 
@@ -219,8 +200,10 @@ class RestrictedServices {
       auto service = numbered(Family::ipv4, i, ipset::ServiceVerdict::mark);
       service.restricted = true;
       services.push_back({true, service});
-      ranges.push_back({true, IpPortNetElement{service.ip, service.protocol, service.port,
-                                               *IpPrefix::parse("203.0.113.0/24")}});
+      ranges.push_back(
+          {true,
+           RangesElement{
+               service.ip, service.protocol, service.port, {*IpPrefix::parse("203.0.113.0/24")}}});
     }
     apply(SetId::nft_source_ranges, ranges);
     apply(SetId::nft_services, services);

@@ -2,6 +2,7 @@
 
 // NftWorld: our tables of nf_tables in memory, and somebody else who changes them.
 
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,9 +22,14 @@ namespace ipvsproxier::ipset {
 inline const netlink::NftTableKey kV4 = nft_table_of(Family::ipv4);
 inline const IpAddress kVip = IpAddress::v4(0x0a600001);  // 10.96.0.1
 
-// Of the virtual service at port 80 of that address.
-inline IpPortNetElement range(const char* prefix) {
-  return {kVip, Protocol::tcp, 80, *IpPrefix::parse(prefix)};
+// Of the virtual service at port 80 of that address; sorted.
+inline RangesElement ranges(const std::vector<const char*>& prefixes) {
+  RangesElement element{kVip, Protocol::tcp, 80, {}};
+  for (const auto* prefix : prefixes) element.ranges.push_back(*IpPrefix::parse(prefix));
+  return element;
+}
+inline RangesElement range(const char* prefix) {
+  return ranges({prefix});
 }
 
 struct NftWorld {
@@ -32,9 +38,11 @@ struct NftWorld {
   test::FakeFilterTable stranger{kernel, 2};
   NftRuleTable rules{table};
   NftSetTable sets{table};
+  std::map<SetKey, ElementSet> known;
 
   void make_sets(Family family) {
     for (const auto id : kNftSetIds) REQUIRE(sets.ensure(set_spec(id, family)));
+    known.clear();
   }
   // Everything, as at the start of the daemon.
   void make_all(Family family, const RuleParameters& parameters = restricted()) {
@@ -55,12 +63,26 @@ struct NftWorld {
     const auto list = sets.list(set_name(id, family));
     REQUIRE(list);
     REQUIRE(*list);
+    const auto& elements = (*list)->elements;
+    known[{family, id}] = {elements.begin(), elements.end()};
     std::vector<std::string> texts;
-    for (const auto& element : (*list)->elements) texts.push_back(to_string(element));
+    for (const auto& element : elements) texts.push_back(to_string(element));
     return texts;
   }
+  // As the daemon does it, which knows what it wrote and read.
   std::vector<Status> change(SetId id, Family family, const std::vector<ElementOp>& ops) {
-    return sets.apply(set_spec(id, family), ops);
+    auto& has = known[{family, id}];
+    const std::vector<SetTable::SetOps> all{{set_spec(id, family), ops, &has}};
+    auto outcomes = sets.apply_all(all).front();
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      if (!outcomes[i]) continue;
+      for (const auto& replaced : has.replaced_by(ops[i].element)) has.erase(replaced);
+      if (ops[i].add)
+        has.insert(ops[i].element);
+      else
+        has.erase(ops[i].element);
+    }
+    return outcomes;
   }
   void add(SetId id, Family family, const Element& element) {
     REQUIRE(change(id, family, {{true, element}}).front());

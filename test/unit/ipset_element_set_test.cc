@@ -87,8 +87,9 @@ Element element_of(SetKind kind, std::mt19937& random) {
     case SetKind::hash_ip_port_ip:
       return IpPortIpElement{ip, protocol, port, address_of(random, v6)};
     case SetKind::hash_ip_port_net:
-    case SetKind::nft_source_ranges:
       return IpPortNetElement{ip, protocol, port, IpPrefix::of(address_of(random, v6), length)};
+    case SetKind::nft_source_ranges:
+      return RangesElement{ip, protocol, port, {IpPrefix::of(address_of(random, v6), length)}};
     case SetKind::nft_services:
       return ServiceElement{ip, protocol, port,
                             kServiceVerdicts[random() % kServiceVerdicts.size()]};
@@ -105,7 +106,7 @@ Element element_of(SetKind kind, std::mt19937& random) {
 TEST_CASE("the elements of one set, of either family, are a set of elements") {
   const auto kind = GENERATE(SetKind::hash_ip, SetKind::hash_ip_port, SetKind::hash_ip_port_ip,
                              SetKind::hash_ip_port_net, SetKind::bitmap_port, SetKind::nft_services,
-                             SetKind::nft_destinations);
+                             SetKind::nft_destinations, SetKind::nft_source_ranges);
   const auto make = [k = kind](std::mt19937& random) { return element_of(k, random); };
   check_like_a_set<ElementSet, Element>(make, 4000, 3);
 }
@@ -113,7 +114,7 @@ TEST_CASE("the elements of one set, of either family, are a set of elements") {
 TEST_CASE("an element of a map replaces those with its key, one of a set none") {
   std::mt19937 random(3);
   for (const auto kind : {SetKind::hash_ip_port, SetKind::hash_ip_port_ip, SetKind::nft_services,
-                          SetKind::nft_destinations}) {
+                          SetKind::nft_destinations, SetKind::nft_source_ranges}) {
     ElementSet set;
     std::set<Element> all;
     for (int i = 0; i < 3000; ++i) {
@@ -130,7 +131,8 @@ TEST_CASE("an element of a map replaces those with its key, one of a set none") 
       CHECK(set.replaced_by(element) == expected);
       replaced += expected.size();
     }
-    CHECK((replaced != 0) == (kind == SetKind::nft_services || kind == SetKind::nft_destinations));
+    CHECK((replaced != 0) == (kind == SetKind::nft_services || kind == SetKind::nft_destinations ||
+                              kind == SetKind::nft_source_ranges));
   }
 }
 

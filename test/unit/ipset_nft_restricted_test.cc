@@ -38,9 +38,9 @@ ServiceElement element_of(std::uint32_t number, ServiceVerdict verdict) {
   return {service.address, service.protocol, service.port, verdict, true};
 }
 
-IpPortNetElement range_of(std::uint32_t number, const char* prefix) {
+RangesElement range_of(std::uint32_t number, const char* prefix) {
   const auto service = numbered_service(number);
-  return {service.address, service.protocol, service.port, *IpPrefix::parse(prefix)};
+  return {service.address, service.protocol, service.port, {*IpPrefix::parse(prefix)}};
 }
 
 // So many, of each verdict in turn.

@@ -177,21 +177,17 @@ TEST_CASE("nf_tables: an element of another kind or family fails alone") {
   CHECK(world.listed(SetId::nft_vips, Family::ipv4) == Texts{"10.96.0.1"});
 }
 
-TEST_CASE("nf_tables: source ranges, some of them parts of others") {
+TEST_CASE("nf_tables: source ranges, replaced by larger ones") {
   NftWorld world;
   world.make_all(Family::ipv4);
   const auto family = Family::ipv4;
-  const auto ranges = [&] { return world.listed(SetId::nft_source_ranges, family); };
-  world.add(SetId::nft_source_ranges, family, range("192.0.2.0/25"));
-  world.add(SetId::nft_source_ranges, family, range("198.51.100.0/24"));
-  CHECK(ranges() == Texts{"10.96.0.1,tcp:80,192.0.2.0/25", "10.96.0.1,tcp:80,198.51.100.0/24"});
-  // The larger one comes while the smaller one is there, which then goes.
-  world.add(SetId::nft_source_ranges, family, range("192.0.2.0/24"));
-  world.remove(SetId::nft_source_ranges, family, range("192.0.2.0/25"));
-  CHECK(ranges() == Texts{"10.96.0.1,tcp:80,192.0.2.0/24", "10.96.0.1,tcp:80,198.51.100.0/24"});
-  world.remove(SetId::nft_source_ranges, family, range("192.0.2.0/24"));
-  world.remove(SetId::nft_source_ranges, family, range("198.51.100.0/24"));
-  CHECK(ranges().empty());
+  const auto listed = [&] { return world.listed(SetId::nft_source_ranges, family); };
+  world.add(SetId::nft_source_ranges, family, ranges({"192.0.2.0/25", "198.51.100.0/24"}));
+  CHECK(listed() == Texts{"10.96.0.1,tcp:80,192.0.2.0/25,198.51.100.0/24"});
+  world.add(SetId::nft_source_ranges, family, ranges({"192.0.2.0/24", "198.51.100.0/24"}));
+  CHECK(listed() == Texts{"10.96.0.1,tcp:80,192.0.2.0/24,198.51.100.0/24"});
+  world.remove(SetId::nft_source_ranges, family, ranges({"192.0.2.0/24", "198.51.100.0/24"}));
+  CHECK(listed().empty());
   const auto* table = world.kernel.find(kV4);
   REQUIRE(table != nullptr);
   for (const auto& [name, _] : table->chains) CHECK_FALSE(name.starts_with("ranges_"));
@@ -247,30 +243,39 @@ TEST_CASE("nf_tables: one source range of thousands costs two elements") {
   CountedFilterTable counted(world.table);
   NftSetTable sets(counted);
   world.make_all(Family::ipv4);
-  const auto spec = set_spec(SetId::nft_source_ranges, Family::ipv4);
-  std::vector<ElementOp> many;
+  RangesElement many{kVip, Protocol::tcp, 80, {}};
   for (std::uint32_t i = 0; i < 3000; ++i)
-    many.push_back({true, IpPortNetElement{kVip, Protocol::tcp, 80,
-                                           IpPrefix::of(IpAddress::v4(0x64000000 + i * 512), 24)}});
-  const auto change = [&](const std::vector<ElementOp>& ops) {
+    many.ranges.push_back(IpPrefix::of(IpAddress::v4(0x64000000 + i * 512), 24));
+  auto more = many;
+  more.ranges.push_back(*IpPrefix::parse("203.0.113.0/24"));
+  ElementSet known;
+  // The number of elements that are sent to replace what is known.
+  const auto change = [&](const RangesElement& wanted) {
     counted.elements = 0;
-    for (const auto& status : sets.apply(spec, ops)) REQUIRE(status);
+    const std::vector<ElementOp> ops{{true, wanted}};
+    const std::vector<SetTable::SetOps> all{
+        {set_spec(SetId::nft_source_ranges, Family::ipv4), ops, &known}};
+    REQUIRE(sets.apply_all(all).front().front());
+    known = {wanted};
     return counted.elements;
   };
-  CHECK(change(many) == 2 * many.size() + 1);
-  CHECK(change({{true, range("203.0.113.0/24")}}) == 2);
-  CHECK(change({{true, range("203.0.113.7/32")}}) == 0);  // part of another
-  CHECK(change({{false, range("203.0.113.0/24")}}) == 4);
-  CHECK(change({{false, range("203.0.113.7/32")}}) == 2);
-  CHECK(change({{true, range("100.0.0.0/8")}}) == 2 * many.size() + 2);
-  CHECK(change({{false, range("100.0.0.0/8")}}) == 2 * many.size() + 2);
-  CHECK(world.listed(SetId::nft_source_ranges, Family::ipv4).size() == many.size());
+  const auto listed = [&] {
+    return world.sets.list(set_name(SetId::nft_source_ranges, Family::ipv4));
+  };
+  CHECK(change(many) == 2 * many.ranges.size() + 1);
+  CHECK(change(more) == 2);
+  CHECK(change(many) == 2);
+  CHECK(change(range("100.0.0.0/8")) == 2 * many.ranges.size() + 2);
+  CHECK(change(many) == 2 * many.ranges.size() + 2);
+  CHECK(listed().value().value().elements == std::vector<Element>{many});
 
-  // What somebody took away meanwhile comes back with the next change.
+  // What another program took away meanwhile comes back with the next change that meets it.
   const auto name = ranges_name({kVip, Protocol::tcp, 80});
   world.meddle({netlink::NftFlushSet{kV4, name}});
-  CHECK(change({{false, many.front().element}}) > 2 * (many.size() - 1));
-  CHECK(world.listed(SetId::nft_source_ranges, Family::ipv4).size() == many.size() - 1);
+  auto fewer = many;
+  fewer.ranges.erase(fewer.ranges.begin());
+  CHECK(change(fewer) > 2 * fewer.ranges.size());
+  CHECK(listed().value().value().elements == std::vector<Element>{fewer});
 }
 
 TEST_CASE("nf_tables: the chain of source ranges follows them, also where it compares them") {
@@ -283,28 +288,25 @@ TEST_CASE("nf_tables: the chain of source ranges follows them, also where it com
       texts.push_back(to_nft_string(rule_in(rule.expressions, Family::ipv4), Family::ipv4));
     return texts;
   };
-  const auto add = [&](const char* text) {
-    world.add(SetId::nft_source_ranges, Family::ipv4, range(text));
+  const auto set = [&](const RangesElement& wanted) {
+    world.add(SetId::nft_source_ranges, Family::ipv4, wanted);
   };
-  const auto remove = [&](const char* text) {
-    world.remove(SetId::nft_source_ranges, Family::ipv4, range(text));
-  };
-  add("192.0.2.0/24");
+  set(range("192.0.2.0/24"));
   CHECK(rules() == Texts{"ip saddr != 192.0.2.0/24 drop"});
-  add("198.51.100.0/24");
+  set(ranges({"192.0.2.0/24", "198.51.100.0/24"}));
   CHECK(rules() == Texts{"ip saddr != 192.0.2.0/24 ip saddr != 198.51.100.0/24 drop"});
-  remove("192.0.2.0/24");
+  set(range("198.51.100.0/24"));
   CHECK(rules() == Texts{"ip saddr != 198.51.100.0/24 drop"});
-  std::vector<ElementOp> many;
+  RangesElement many{kVip, Protocol::tcp, 80, {}};
   for (std::uint32_t i = 0; i < 16; ++i)
-    many.push_back({true, IpPortNetElement{kVip, Protocol::tcp, 80,
-                                           IpPrefix::of(IpAddress::v4(0x64000000 + i * 512), 24)}});
-  for (const auto& status : world.change(SetId::nft_source_ranges, Family::ipv4, many))
-    REQUIRE(status);
+    many.ranges.push_back(IpPrefix::of(IpAddress::v4(0x64000000 + i * 512), 24));
+  auto more = many;
+  more.ranges.push_back(*IpPrefix::parse("198.51.100.0/24"));
+  set(more);
   CHECK(rules() == Texts{"ip saddr != @ranges_10.96.0.1_tcp_80 drop"});
-  remove("198.51.100.0/24");
+  set(many);
   CHECK(rules().front().starts_with("ip saddr != 100.0.0.0/24 ip saddr != "));
-  add("0.0.0.0/0");
+  set(range("0.0.0.0/0"));
   CHECK(rules().empty());
   // All that is read as it was written.
   CHECK(world.listed(SetId::nft_source_ranges, Family::ipv4) ==
@@ -393,10 +395,10 @@ TEST_CASE("nf_tables: a daemon that starts anew changes the source ranges that i
   world.make_all(Family::ipv4);
   world.add(SetId::nft_source_ranges, Family::ipv4, range("192.0.2.0/24"));
   NftSetTable anew(world.table);
-  const std::vector<ElementOp> more{{true, range("198.51.100.0/24")}};
+  const std::vector<ElementOp> more{{true, ranges({"192.0.2.0/24", "198.51.100.0/24"})}};
   REQUIRE(anew.apply(set_spec(SetId::nft_source_ranges, Family::ipv4), more).front());
   CHECK(world.listed(SetId::nft_source_ranges, Family::ipv4) ==
-        Texts{"10.96.0.1,tcp:80,192.0.2.0/24", "10.96.0.1,tcp:80,198.51.100.0/24"});
+        Texts{"10.96.0.1,tcp:80,192.0.2.0/24,198.51.100.0/24"});
 }
 
 TEST_CASE("nf_tables: removing the rules removes the table, with source ranges in it") {

@@ -31,7 +31,8 @@ Texts texts_of(const Traffic& traffic) {
   const std::set<SetElement> elements(rendered.elements.begin(), rendered.elements.end());
   Texts texts;
   for (const auto& [id, element] : elements)
-    texts.push_back(set_name(id, netlink::Family::ipv4).substr(13) + " " + to_string(element));
+    for (const auto& one : one_by_one(element))
+      texts.push_back(set_name(id, netlink::Family::ipv4).substr(13) + " " + to_string(one));
   return texts;
 }
 

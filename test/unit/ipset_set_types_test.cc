@@ -30,5 +30,24 @@ TEST_CASE("elements that differ only in the protocol are different elements") {
   CHECK(to_string(tcp) != to_string(udp));
 }
 
+TEST_CASE("source ranges: one element of many, shown apart, each of them counts") {
+  RangesElement element{ip("192.0.2.10"), Protocol::tcp, 443, {test::prefix("10.0.0.0/8")}};
+  CHECK(to_string(Element{element}) == "192.0.2.10,tcp:443,10.0.0.0/8");
+  for (std::uint32_t i = 0; i < 10; ++i)
+    element.ranges.push_back(IpPrefix::of(IpAddress::v4(0xc0000200 + i), 32));
+  const auto text = to_string(Element{element});
+  CHECK(text.starts_with("192.0.2.10,tcp:443,10.0.0.0/8,192.0.2.0/32,"));
+  CHECK(text.ends_with(",192.0.2.6/32 and 3 more ranges"));
+  CHECK(weight_of(element) == 11);
+  CHECK(weight_of(PortElement{80}) == 1);
+  const auto apart = one_by_one(element);
+  REQUIRE(apart.size() == 11);
+  CHECK(to_string(apart.back()) == "192.0.2.10,tcp:443,192.0.2.9/32");
+  CHECK(one_by_one(PortElement{80}) == std::vector<Element>{PortElement{80}});
+  // Another one of the same virtual service takes its place.
+  CHECK(replaces(element, RangesElement{element.ip, element.protocol, element.port, {}}));
+  CHECK_FALSE(replaces(element, RangesElement{element.ip, element.protocol, 80, element.ranges}));
+}
+
 }  // namespace
 }  // namespace ipvsproxier::ipset

@@ -48,9 +48,11 @@ struct NftHost {
     for (const auto id : kNftSetIds) REQUIRE(sets.ensure(set_spec(id, Family::ipv4)));
     add(SetId::nft_vips, IpElement{ip("192.0.2.10")});
     if (parameters.non_empty.contains(SetId::nft_source_ranges))
-      for (const auto* range : {"10.0.0.0/8", "203.0.113.0/24"})
-        add(SetId::nft_source_ranges,
-            IpPortNetElement{ip("192.0.2.10"), Protocol::tcp, 80, *IpPrefix::parse(range)});
+      add(SetId::nft_source_ranges,
+          RangesElement{ip("192.0.2.10"),
+                        Protocol::tcp,
+                        80,
+                        {*IpPrefix::parse("10.0.0.0/8"), *IpPrefix::parse("203.0.113.0/24")}});
     add(SetId::nft_services,
         ServiceElement{ip("192.0.2.10"), Protocol::tcp, 80, ServiceVerdict::mark,
                        parameters.non_empty.contains(SetId::nft_source_ranges)});

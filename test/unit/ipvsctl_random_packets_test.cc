@@ -300,11 +300,12 @@ PlannedRanges planned_ranges(const NodeReading& node, const Flow& flow) {
       node.sets.find(ipset::set_name(ipset::SetId::nft_source_ranges, flow.destination.family()));
   if (set == node.sets.end()) return ranges;
   for (const auto& element : set->second) {
-    const auto& range = std::get<ipset::IpPortNetElement>(element);
-    if (range.ip != flow.destination || range.protocol != flow.protocol || range.port != flow.port)
+    const auto& one = std::get<ipset::RangesElement>(element);
+    if (one.ip != flow.destination || one.protocol != flow.protocol || one.port != flow.port)
       continue;
     ranges.exist = true;
-    if (range.net.contains(*flow.source)) ranges.hold_source = true;
+    for (const auto& range : one.ranges)
+      if (range.contains(*flow.source)) ranges.hold_source = true;
   }
   return ranges;
 }

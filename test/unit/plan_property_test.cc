@@ -138,7 +138,7 @@ void check_guarded_by_nft(const DesiredState& desired, const ActualState& actual
     }
     CHECK(verdicts == 1);
     for (const auto& range : desired.sets.at({family, ipset::SetId::nft_source_ranges})) {
-      const auto& one = std::get<ipset::IpPortNetElement>(range);
+      const auto& one = std::get<ipset::RangesElement>(range);
       if (netlink::VirtualServiceKey{one.ip, one.protocol, one.port} == key)
         CHECK(elements_of(ipset::SetId::nft_source_ranges).contains(range));
     }

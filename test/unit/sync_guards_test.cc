@@ -354,10 +354,10 @@ TEST_CASE("guards: a set that could not be made is known by its name") {
 TEST_CASE("guards: the old source ranges in nf_tables stay while the new ones are missing") {
   Guards guards;
   const plan::SetKey ranges{Family::ipv4, SetId::nft_source_ranges};
-  const ipset::IpPortNetElement old_range{kGuardedVip, Protocol::tcp, 80,
-                                          *netlink::IpPrefix::parse("192.0.2.0/24")};
+  const ipset::RangesElement old_range{
+      kGuardedVip, Protocol::tcp, 80, {*netlink::IpPrefix::parse("192.0.2.0/24")}};
   auto new_range = old_range;
-  new_range.net = *netlink::IpPrefix::parse("198.51.100.0/24");
+  new_range.ranges = {*netlink::IpPrefix::parse("198.51.100.0/24")};
   CHECK_FALSE(guards.must_keep(ranges, old_range));
   guards.note_unguarded(ranges.id, new_range, Cause::node);
   CHECK(guards.must_keep(ranges, old_range));

@@ -32,11 +32,7 @@ namespace {
 // Whether each virtual service that the map restricts has ranges in the listing.
 bool has_ranges_of_all(const std::vector<netlink::NftElement>& map,
                        const std::set<ipset::Element>& ranges) {
-  std::set<ipset::RestrictedService> services;
-  for (const auto& element : ranges)
-    if (const auto* range = std::get_if<ipset::IpPortNetElement>(&element))
-      services.insert({range->ip, range->protocol, range->port});
-  return services.size() == map.size();
+  return ranges.size() == map.size();
 }
 
 // Whether the set is of the type that we make; with source ranges, those of each Service as well;

@@ -105,12 +105,23 @@ std::string document_text(SetFormat format,
   return out.take() + "\n";
 }
 
+netlink::Result<std::optional<ListedSet>> list_set(ipset::SetTable& table,
+                                                   const std::string& name) {
+  auto set = table.list(name);
+  if (!set || !*set) return set;
+  std::vector<ipset::Element> shown;
+  for (const auto& element : (*set)->elements)
+    for (auto& one : ipset::one_by_one(element)) shown.push_back(std::move(one));
+  (*set)->elements = std::move(shown);
+  return set;
+}
+
 netlink::Result<std::vector<ListedSet>> list_sets(ipset::SetTable& table,
                                                   ipset::PacketFilter filter) {
   std::vector<ListedSet> sets;
   for (const auto family : netlink::kFamilies)
     for (const auto id : ids_of(filter)) {
-      auto set = table.list(ipset::set_name(id, family));
+      auto set = list_set(table, ipset::set_name(id, family));
       if (!set) return set.error();
       if (*set) sets.push_back(std::move(**set));
     }

@@ -26,6 +26,10 @@ enum class SetFormat : std::uint8_t { text, json, yaml };
 // The JSON or YAML document that `write` describes.
 std::string document_text(SetFormat format, const std::function<void(api::DocumentWriter&)>& write);
 
+// A set with its elements as they are shown (ipset::one_by_one()); nullopt: it does not exist.
+netlink::Result<std::optional<ipset::ListedSet>> list_set(ipset::SetTable& table,
+                                                          const std::string& name);
+
 // Our existing sets of a packet filter (set_catalog.h) in the catalogue's order, IPv4 first.
 // Returns the error of the table.
 netlink::Result<std::vector<ipset::ListedSet>> list_sets(ipset::SetTable& table,

@@ -97,13 +97,13 @@ Result<std::optional<ListedSet>> find_set(SetTables& tables, const std::string& 
     if (has_set(*foreign, name))
       return netlink::Error{netlink::ErrorKind::unsupported, 0,
                             "the set of the name " + name + " is not ours"};
-    auto set = tables.of_nft->list(name);
+    auto set = list_set(*tables.of_nft, name);
     if (!set || *set) return set;
     auto ranges = list_ranges(*tables.programmed.nftables, name);
     if (!ranges || *ranges) return ranges;
   }
   if (!tables.of_ip_set) return std::optional<ListedSet>{};
-  return tables.of_ip_set->list(name);
+  return list_set(*tables.of_ip_set, name);
 }
 
 }  // namespace

@@ -23,6 +23,8 @@ Element without_source(const Element& element) {
     return IpPortElement{one->ip, one->protocol, one->port};
   if (const auto* one = std::get_if<ipset::IpPortNetElement>(&element))
     return IpPortElement{one->ip, one->protocol, one->port};
+  if (const auto* one = std::get_if<ipset::RangesElement>(&element))
+    return IpPortElement{one->ip, one->protocol, one->port};
   if (const auto* one = std::get_if<ipset::ServiceElement>(&element))
     return IpPortElement{one->ip, one->protocol, one->port};
   if (const auto* one = std::get_if<ipset::DestinationElement>(&element))

@@ -97,7 +97,7 @@ void check_elements(NodePage& page) {
   std::map<std::string, std::set<std::string>> sets;
   for (auto& element : page.facts.elements) {
     if (table != nullptr && !sets.contains(element.set)) {
-      auto set = table->list(element.set);
+      const auto set = list_set(*table, element.set);
       if (!set) return note_unknown(page, "sets", set.error());
       auto& texts = sets[element.set];
       has_sets = has_sets || *set;
