@@ -163,6 +163,13 @@ TEST_CASE("kernel: top on a terminal: keys, size, stop, and the terminal as it w
   REQUIRE(command.shows("space pause  + - interval"));
   command.type(" ");
   REQUIRE(command.shows("[paused]"));
+  // It waits for a key: of a second, which has a hundred ticks, it works for a small part.
+  const auto ticks = [] {
+    return std::stol(shell("awk '{print $14 + $15}' /proc/$(pgrep -x ipvsctl)/stat"));
+  };
+  const auto before = ticks();
+  std::this_thread::sleep_for(1s);
+  CHECK(ticks() - before < 30);
   command.type("\x1a");
   REQUIRE(command.shows("top 148"));
   REQUIRE(command.shows("given back"));

@@ -119,17 +119,17 @@ void Terminal::draw(const std::vector<std::string>& text, std::size_t title) {
   sigprocmask(SIG_UNBLOCK, &stop, nullptr);
 }
 
-TerminalEvent Terminal::wait(std::chrono::milliseconds limit) {
+TerminalEvent Terminal::wait(std::optional<std::chrono::milliseconds> limit) {
   timeout(0);
   int key = getch();
   pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
   if (key == ERR) {
-    const timespec time{.tv_sec = limit.count() / 1000,
-                        .tv_nsec = limit.count() % 1000 * 1'000'000};
+    const auto count = limit.value_or(std::chrono::milliseconds(0)).count();
+    const timespec time{.tv_sec = count / 1000, .tv_nsec = count % 1000 * 1'000'000};
     sigset_t open;
     sigprocmask(SIG_BLOCK, nullptr, &open);
     for (const int signal : {SIGINT, SIGTERM}) sigdelset(&open, signal);
-    ppoll(&input, 1, &time, &open);
+    ppoll(&input, 1, limit ? &time : nullptr, &open);
     key = getch();
   }
   if (key != ERR) return event_of(key);

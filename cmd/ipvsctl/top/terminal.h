@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -30,8 +31,8 @@ class Terminal {
   ScreenSize size() const;
   // Shows the lines, line `title` in reverse. Sends only changes.
   void draw(const std::vector<std::string>& text, std::size_t title);
-  // Waits for the first event, or for the timeout; a negative one never passes.
-  TerminalEvent wait(std::chrono::milliseconds timeout);
+  // Waits for the first event, or until the time has passed; nullopt: as long as it takes.
+  TerminalEvent wait(std::optional<std::chrono::milliseconds> limit);
 
  private:
   Terminal() = default;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <thread>
 
 #include "cmd/ipvsctl/names/daemon_names.h"
@@ -92,7 +93,7 @@ void show_screens(Readings& readings, Terminal& terminal, TopView view, CurrentN
     terminal.draw(top_screen(table, view, size, readings.took(), notice), 1);
     const auto left = std::chrono::ceil<milliseconds>(readings.next(view.interval) - Clock::now());
     const auto event =
-        terminal.wait(view.paused ? milliseconds(-1) : std::max(left, milliseconds(0)));
+        terminal.wait(view.paused ? std::nullopt : std::optional(std::max(left, milliseconds(0))));
     if (std::holds_alternative<Ended>(event)) return;
     if (const auto* character = std::get_if<char>(&event)) press(view, *character, page);
     if (const auto* key = std::get_if<TopKey>(&event)) press(view, *key, page);
