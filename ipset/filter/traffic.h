@@ -77,8 +77,8 @@ struct VipTraffic {
   bool is_bound = true;
   // Clients outside these ranges are dropped; empty: there is no restriction.
   std::vector<netlink::IpPrefix> source_ranges;
-  // Where packets of this node and its pods are sent on to: another virtual service, whose
-  // endpoints are those of policy Cluster. Not for a cluster IP.
+  // Where packets of this node and its pods are sent on to: another virtual service, which
+  // has the endpoints of policy Cluster. Not for a cluster IP.
   std::optional<netlink::RealServerKey> in_cluster;
 
   // Adds the traffic to the same virtual service by another facet of the same port: the source
@@ -101,7 +101,7 @@ struct SharedTraffic {
     // A load balancer may send health checks to this address: the port of this program's health
     // server is open there.
     health_address,
-    // A port for health checks: open on all addresses, also those of Services.
+    // A port for health checks: open on all addresses, also on the addresses of Services.
     health_port,
   };
 

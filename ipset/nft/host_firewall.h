@@ -83,8 +83,8 @@ FirewallLook find_legacy_warnings(netlink::Family family, const WholeTable& tabl
                                   LookBudget& budget);
 // What a chain of the legacy table filter drops, and only rules of kube-proxy's IPVS mode in that
 // table can accept: what pods answer, in FORWARD, and health check node ports, in INPUT. Chains of
-// kube-proxy count as if they were empty. Addresses are not asked for, as those of pods and of
-// their peers are not known.
+// kube-proxy count as if they were empty. Addresses are not asked for, as pods and their peers
+// may have any.
 FirewallLook find_needed_accepts(netlink::Family family, WholeTable table, LookBudget& budget);
 
 // Whether the rule drops or rejects every packet that meets it.

@@ -102,9 +102,7 @@ Result<std::optional<std::vector<Element>>> NftSetTable::elements_in(const SetSp
   const auto there = is_there(spec);
   if (!there) return there.error();
   if (!*there) return Found{};
-  if (spec.kind == SetKind::nft_source_ranges) {
-    return ranges_.read_all(spec.family);
-  }
+  if (spec.kind == SetKind::nft_source_ranges) return ranges_.read_all(spec.family);
   auto listed =
       table_.list_elements(nft_table_of(spec.family), std::string(name_in_table(spec.name)));
   if (!listed) return std::move(listed.error());

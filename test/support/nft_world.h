@@ -22,7 +22,7 @@ namespace ipvsproxier::ipset {
 inline const netlink::NftTableKey kV4 = nft_table_of(Family::ipv4);
 inline const IpAddress kVip = IpAddress::v4(0x0a600001);  // 10.96.0.1
 
-// Of the virtual service at port 80 of that address; sorted.
+// The source ranges of the virtual service at port 80 of that address. The prefixes are sorted.
 inline RangesElement ranges(const std::vector<const char*>& prefixes) {
   RangesElement element{kVip, Protocol::tcp, 80, {}};
   for (const auto* prefix : prefixes) element.ranges.push_back(*IpPrefix::parse(prefix));
